@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// What this machine looks like: a value, equal for two reads of an unchanged tree.
+//
+// Source  spec topology-sysfs section 11. Counts are sizes of sets, never divisions. Every set holds online
+//         CPUs only. "Unknown" is an empty optional, never -1 or 0.
+// Threads A value; no shared state.
+
+#ifndef DRACPU_TOPOLOGY_TOPOLOGY_H_
+#define DRACPU_TOPOLOGY_TOPOLOGY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cpuset.h"
+#include "base/ids.h"
+
+namespace dracpu::topology {
+
+enum class CoreType { kStandard, kPerformance, kEfficiency };
+
+struct Cpu {
+  CpuId id;
+  std::optional<SocketId> socket;
+  std::optional<int> die;
+  std::optional<int> cluster;
+  std::optional<int> core_label;  // the kernel's core_id, as printed; identifies nothing by itself
+  std::size_t core = 0;           // index into Topology::cores
+  std::optional<NumaNodeId> node;
+  std::optional<std::size_t> l3;  // index into Topology::l3_groups
+  CoreType type = CoreType::kStandard;
+  std::optional<int> capacity;  // cpu_capacity, 1024 for the strongest
+  bool isolated = false;
+  bool nohz_full = false;
+};
+
+// Threads that share one core, named by the lowest online CPU (spec section 3, "Identity of a core").
+struct Core {
+  CpuSet cpus;
+};
+
+struct L3Group {
+  CpuSet cpus;
+  int label = 0;  // the kernel's cache id where all agree, else the lowest CPU
+  std::optional<std::uint64_t> size_bytes;
+};
+
+struct HugepagePool {
+  std::uint64_t page_bytes = 0;
+  std::uint64_t total = 0;  // pages
+  std::uint64_t free = 0;
+  std::uint64_t surplus = 0;
+};
+
+struct Node {
+  NumaNodeId id;
+  CpuSet cpus;  // empty for a memory-only node
+  std::optional<std::uint64_t> memory_bytes;
+  std::vector<HugepagePool> hugepages;  // ascending page size
+  std::map<NumaNodeId, int> distance;   // kernel scale, 10 is local
+};
+
+struct PcieRoot {
+  std::string name;  // "pci0000:00"
+  CpuSet cpus;       // local CPUs
+  std::optional<NumaNodeId> node;
+};
+
+// Something odd that was read, and what was assumed instead.
+struct Warning {
+  std::string path;
+  std::string found;
+  std::string assumed;
+};
+
+struct Topology {
+  std::map<CpuId, Cpu> cpus;  // the usable CPUs: online, with readable facts
+  std::vector<Core> cores;    // ascending by lowest CPU
+  std::vector<L3Group> l3_groups;
+  std::map<NumaNodeId, Node> nodes;  // memory-only nodes included
+  std::map<SocketId, CpuSet> sockets;
+  std::vector<PcieRoot> pcie_roots;
+  CpuSet online;   // as the kernel says
+  CpuSet usable;   // keys of `cpus`
+  CpuSet offline;  // present but not online
+  CpuSet isolated;
+  CpuSet nohz_full;
+  bool smt_enabled = false;  // rule of driver-behaviours section 4
+  std::string smt_control;   // raw text, empty if there is none
+  std::vector<Warning> warnings;
+
+  const CpuSet& siblings(CpuId cpu) const { return cores[cpus.at(cpu).core].cpus; }
+};
+
+}  // namespace dracpu::topology
+
+#endif  // DRACPU_TOPOLOGY_TOPOLOGY_H_
