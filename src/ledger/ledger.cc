@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "ledger/ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ledger/claim_env.h"
+
+namespace dracpu::ledger {
+namespace {
+
+std::size_t sum_of(const std::vector<Request>& requests) {
+  std::size_t n = 0;
+  for (const Request& r : requests) n += r.cpus;
+  return n;
+}
+
+std::vector<Grant> grants_of(const std::vector<Request>& requests) {
+  std::vector<Grant> out;
+  out.reserve(requests.size());
+  for (const Request& r : requests) out.push_back({r.request, r.pool, r.device, r.share_id, r.cpus});
+  return out;
+}
+
+// The kernel's text parsed; an unreadable one compares unequal to every set, so it is corrected.
+std::optional<CpuSet> told_by(const std::string& cpus) {
+  Result<CpuSet> parsed = CpuSet::parse(cpus);
+  if (!parsed.ok() || parsed->empty()) return std::nullopt;
+  return std::move(parsed).value();
+}
+
+}  // namespace
+
+Ledger::Ledger(CpuSet managed, CpuSet reserved, Picker picker)
+    : managed_(std::move(managed)), reserved_(std::move(reserved)), picker_(std::move(picker)) {}
+
+CpuSet Ledger::pool() const { return managed_ - reserved_ - held_; }
+
+void Ledger::set_managed(CpuSet managed) { managed_ = std::move(managed); }
+
+Result<Claim> Ledger::prepare(const ClaimUid& uid, std::string_view ns, std::string_view name,
+                              const std::vector<Request>& requests) {
+  const auto known = claims_.find(uid);
+  CpuSet free = pool();
+  if (known != claims_.end()) {
+    Claim& claim = known->second;
+    if (claim.grants == grants_of(requests)) return claim;
+    if (claim.grants.empty() && claim.cpus.size() == sum_of(requests)) {
+      claim.ns = ns;
+      claim.name = name;
+      claim.grants = grants_of(requests);
+      return claim;
+    }
+    if (claim.owner) {
+      return make_error(
+          Errc::kConflict,
+          "claim {} holds CPUs {} for container \"{}\" of pod {} and its allocation changed meanwhile; "
+          "delete the pod first",
+          uid.get(), claim.cpus.to_string(), claim.owner->container, claim.owner->pod.get());
+    }
+    free |= claim.cpus & managed_;
+    free -= reserved_;
+  }
+  CpuSet taken;
+  for (const Request& r : requests) {
+    const CpuSet candidates = (free & r.device_cpus) - taken;
+    Result<CpuSet> picked = picker_(candidates, r.cpus);
+    if (!picked.ok()) {
+      if (picked.error().code != Errc::kNoCapacity) return std::move(picked).error();
+      return make_error(Errc::kNoCapacity,
+                        "request \"{}\" needs {} CPUs of device \"{}\", {} are free there ({})", r.request,
+                        r.cpus, r.device, candidates.size(),
+                        candidates.empty() ? "none" : candidates.to_string());
+    }
+    if (picked->size() != r.cpus || !picked->is_subset_of(candidates)) {
+      return make_error(Errc::kInternal, "selection for device \"{}\" gave CPUs {} for {} out of {}",
+                        r.device, picked->to_string(), r.cpus, candidates.to_string());
+    }
+    taken |= *picked;
+  }
+  if (shared_ > 0 && !taken.empty() && (free - taken).empty()) {
+    return make_error(
+        Errc::kNoCapacity,
+        "giving CPUs {} to this claim would leave none for the {} shared containers of this node; ask for "
+        "fewer CPUs or set reservedCPUs",
+        taken.to_string(), shared_);
+  }
+  Claim claim{std::string(ns), std::string(name), taken, grants_of(requests), std::nullopt, false};
+  if (known != claims_.end()) held_ -= known->second.cpus;
+  held_ |= taken;
+  claims_[uid] = claim;
+  return claim;
+}
+
+void Ledger::commit(const ClaimUid& uid) {
+  if (const auto it = claims_.find(uid); it != claims_.end()) it->second.committed = true;
+}
+
+void Ledger::abort(const ClaimUid& uid) {
+  const auto it = claims_.find(uid);
+  if (it == claims_.end() || it->second.committed) return;
+  held_ -= it->second.cpus;
+  claims_.erase(it);
+}
+
+bool Ledger::release(const ClaimUid& uid) {
+  const auto it = claims_.find(uid);
+  if (it == claims_.end()) return false;
+  held_ -= it->second.cpus;
+  claims_.erase(it);
+  return true;
+}
+
+Status Ledger::adopt(const ClaimUid& uid, Claim claim) {
+  const auto known = claims_.find(uid);
+  const CpuSet others = known == claims_.end() ? held_ : held_ - known->second.cpus;
+  if (claim.cpus.intersects(others)) {
+    for (const auto& [other, have] : claims_) {
+      if (other != uid && have.cpus.intersects(claim.cpus)) {
+        return make_error(Errc::kConflict, "claim {} says CPUs {}, of which {} belong to claim {}", uid.get(),
+                          claim.cpus.to_string(), (have.cpus & claim.cpus).to_string(), other.get());
+      }
+    }
+  }
+  held_ = others | claim.cpus;
+  claims_[uid] = std::move(claim);
+  return ok_status();
+}
+
+Result<std::vector<ClaimUid>> Ledger::match_claims(const ContainerFacts& container,
+                                                   const ClaimCpus& wanted) const {
+  std::vector<ClaimUid> out;
+  for (const auto& [uid, cpus] : wanted) {
+    const auto it = claims_.find(uid);
+    if (it == claims_.end()) {
+      return make_error(
+          Errc::kConflict,
+          "the environment names claim {}, which is not prepared on this node; the pod may have set the "
+          "variable itself",
+          uid.get());
+    }
+    const Claim& claim = it->second;
+    if (claim.cpus != cpus) {
+      return make_error(Errc::kConflict, "the environment gives claim {} CPUs {}, but it holds {}", uid.get(),
+                        cpus.to_string(), claim.cpus.to_string());
+    }
+    if (claim.owner && *claim.owner != container.who) {
+      return make_error(Errc::kConflict,
+                        "claim {} belongs to container \"{}\" of pod {}; a claim serves one container only",
+                        uid.get(), claim.owner->container, claim.owner->pod.get());
+    }
+    out.push_back(uid);
+  }
+  return out;
+}
+
+CpuSet Ledger::union_of(const std::vector<ClaimUid>& claims) const {
+  CpuSet out;
+  for (const ClaimUid& uid : claims) {
+    if (const auto it = claims_.find(uid); it != claims_.end()) out |= it->second.cpus;
+  }
+  return out;
+}
+
+void Ledger::put(const ContainerId& id, Container container) {
+  remove(id);
+  if (container.kind == Kind::kShared) ++shared_;
+  containers_.insert_or_assign(id, std::move(container));
+}
+
+Result<Placement> Ledger::create(const ContainerFacts& container) {
+  Result<ClaimCpus> wanted = read_claim_env(*container.env);
+  if (!wanted.ok()) return std::move(wanted).error();
+  Placement out;
+  const CpuSet now = pool();
+  if (wanted->empty()) {
+    if (now.empty() && !claims_.empty()) {
+      return make_error(
+          Errc::kNoCapacity,
+          "all CPUs of this node are held by {} claims or reserved, none is left for shared containers",
+          claims_.size());
+    }
+    out.cpus = now;
+    put(container.id, {container.who, Kind::kShared, {}, now});
+    return out;
+  }
+  Result<std::vector<ClaimUid>> claims = match_claims(container, *wanted);
+  if (!claims.ok()) return std::move(claims).error();
+  out.kind = Kind::kExclusive;
+  out.cpus = union_of(*claims);
+  out.new_owner = std::any_of(claims->begin(), claims->end(),
+                              [&](const ClaimUid& uid) { return !claims_.at(uid).owner; });
+  if (out.new_owner) {
+    // Every shared container is told, also one that was told the same set before: the runtime does not report
+    // updates that failed (spec nri-wire 5.6), and from here on somebody relies on it.
+    std::size_t others = shared_;
+    if (const auto self = containers_.find(container.id);
+        self != containers_.end() && self->second.kind == Kind::kShared) {
+      --others;
+    }
+    if (now.empty() && others > 0) {
+      return make_error(
+          Errc::kNoCapacity,
+          "starting this container would leave no CPU for the {} shared containers of this node", others);
+    }
+    out.updates.reserve(others);
+    for (auto& [id, other] : containers_) {
+      if (other.kind != Kind::kShared || id == container.id) continue;
+      other.told = now;
+      out.updates.push_back({id, now});
+    }
+  }
+  for (const ClaimUid& uid : *claims) claims_.at(uid).owner = container.who;
+  out.claims = *claims;
+  put(container.id, {container.who, Kind::kExclusive, std::move(claims).value(), out.cpus});
+  return out;
+}
+
+std::optional<CpuSet> Ledger::placement_of(const ContainerId& id) const {
+  const auto it = containers_.find(id);
+  if (it == containers_.end()) return std::nullopt;
+  return it->second.kind == Kind::kShared ? pool() : union_of(it->second.claims);
+}
+
+bool Ledger::remove(const ContainerId& id) {
+  const auto it = containers_.find(id);
+  if (it == containers_.end()) return false;
+  if (it->second.kind == Kind::kShared) --shared_;
+  containers_.erase(it);
+  return true;
+}
+
+Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& containers) {
+  Synchronized out;
+  containers_.clear();
+  containers_.reserve(containers.size());
+  shared_ = 0;
+  std::vector<const ContainerFacts*> exclusive;
+  std::vector<const ContainerFacts*> shared;
+  const auto as_shared = [&](const ContainerFacts& c, Error why) {
+    shared.push_back(&c);
+    out.findings.push_back({c.id, c.pod, c.who.container, std::move(why)});
+  };
+  // Containers that the ledger already knows as owners come first, so that a second container with the same
+  // claim cannot take it by being earlier in the list.
+  for (const bool owners_first : {true, false}) {
+    for (const ContainerFacts& c : containers) {
+      if (c.env->empty()) {
+        if (owners_first) shared.push_back(&c);
+        continue;
+      }
+      Result<ClaimCpus> wanted = read_claim_env(*c.env);
+      const bool known_owner = wanted.ok() && !wanted->empty() &&
+                               std::all_of(wanted->begin(), wanted->end(), [&](const auto& entry) {
+                                 const auto it = claims_.find(entry.first);
+                                 return it != claims_.end() && it->second.owner == c.who;
+                               });
+      if (known_owner != owners_first) continue;
+      if (!wanted.ok()) {
+        as_shared(c, std::move(wanted).error());
+        continue;
+      }
+      if (wanted->empty()) {
+        shared.push_back(&c);
+        continue;
+      }
+      Result<std::vector<ClaimUid>> claims = match_claims(c, *wanted);
+      if (!claims.ok()) {
+        as_shared(c, std::move(claims).error());
+        continue;
+      }
+      for (const ClaimUid& uid : *claims) {
+        std::optional<Owner>& owner = claims_.at(uid).owner;
+        out.new_owner = out.new_owner || !owner;
+        owner = c.who;
+      }
+      exclusive.push_back(&c);
+      put(c.id, {c.who, Kind::kExclusive, std::move(claims).value(), std::nullopt});
+    }
+  }
+  const CpuSet now = pool();
+  for (const ContainerFacts* c : shared) {
+    std::optional<CpuSet> told = told_by(c->cpus);
+    if (!now.empty() && told != now) {
+      out.updates.push_back({c->id, now});
+      told = now;
+    }
+    put(c->id, {c->who, Kind::kShared, {}, std::move(told)});
+  }
+  for (const ContainerFacts* c : exclusive) {
+    Container& container = containers_.at(c->id);
+    CpuSet cpus = union_of(container.claims);
+    if (told_by(c->cpus) != cpus) out.updates.push_back({c->id, cpus});
+    container.told = std::move(cpus);
+  }
+  out.shared = shared.size();
+  out.exclusive = exclusive.size();
+  return out;
+}
+
+std::vector<Update> Ledger::stale_shared(std::size_t limit) const {
+  std::vector<Update> out;
+  const CpuSet now = pool();
+  if (now.empty()) return out;
+  for (const auto& [id, c] : containers_) {
+    if (out.size() == limit) break;
+    if (c.kind == Kind::kShared && c.told != now) out.push_back({id, now});
+  }
+  return out;
+}
+
+std::size_t Ledger::stale_count() const {
+  const CpuSet now = pool();
+  return static_cast<std::size_t>(std::count_if(
+      containers_.begin(), containers_.end(),
+      [&](const auto& entry) { return entry.second.kind == Kind::kShared && entry.second.told != now; }));
+}
+
+void Ledger::note_told(const std::vector<Update>& updates, bool told) {
+  for (const Update& u : updates) {
+    const auto it = containers_.find(u.id);
+    if (it == containers_.end()) continue;
+    it->second.told = told ? std::optional<CpuSet>(u.cpus) : std::nullopt;
+  }
+}
+
+std::vector<ClaimUid> Ledger::claims_without_container() const {
+  std::map<ClaimUid, bool> seen;
+  for (const auto& [id, c] : containers_) {
+    for (const ClaimUid& uid : c.claims) seen[uid] = true;
+  }
+  std::vector<ClaimUid> out;
+  for (const auto& [uid, claim] : claims_) {
+    if (!seen.contains(uid)) out.push_back(uid);
+  }
+  return out;
+}
+
+std::string Ledger::check() const {
+  CpuSet seen;
+  for (const auto& [uid, claim] : claims_) {
+    if (claim.cpus.intersects(seen))
+      return fmt::format("claim {} shares a CPU with another claim", uid.get());
+    seen |= claim.cpus;
+  }
+  if (seen != held_)
+    return fmt::format("held {} but the claims have {}", held_.to_string(), seen.to_string());
+  if (pool().intersects(held_) || pool().intersects(reserved_))
+    return "the pool overlaps a claim or reserved CPUs";
+  std::map<ClaimUid, ContainerId> owners;
+  std::size_t shared = 0;
+  for (const auto& [id, c] : containers_) {
+    if (c.kind == Kind::kShared) {
+      ++shared;
+      continue;
+    }
+    for (const ClaimUid& uid : c.claims) {
+      const auto it = claims_.find(uid);
+      if (it != claims_.end() && it->second.owner != c.who) {
+        return fmt::format("container {} uses claim {} of another owner", id.get(), uid.get());
+      }
+    }
+  }
+  if (shared != shared_) return fmt::format("{} shared containers counted, {} there", shared_, shared);
+  return {};
+}
+
+}  // namespace dracpu::ledger

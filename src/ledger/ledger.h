@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// Who holds which CPU: claims, their owners, shared containers, the pool. The one truth of a running driver.
+//
+// A CPU of the machine is in exactly one of: reserved, one claim, the shared pool (DESIGN, I2).
+//   pool = managed - reserved - CPUs of all claims; a claim counts from the moment prepare() picked its CPUs.
+// A claim's owner is the pair (pod, container name) of the first container created with it, until the claim
+// is released, through restarts of the container (spec driver-behaviours 13.3).
+//
+// The class is a value with steps. A step either changes the ledger and says what is to be done, or changes
+// nothing and returns an error whose text a person can act on. It knows no files, sockets or clocks.
+//
+// Errors  kNoCapacity   not enough CPUs are free, or the shared pool would become empty
+//         kConflict     a claim or container contradicts what the ledger knows
+//         kInvalidInput malformed claim variable, unknown device
+// Cost    Steps of one container or claim: linear in the claims; answers that touch the shared containers:
+//         linear in those.
+// Threads None: the owner holds a lock around each step.
+
+#ifndef DRACPU_LEDGER_LEDGER_H_
+#define DRACPU_LEDGER_LEDGER_H_
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/cpuset.h"
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace dracpu::ledger {
+
+// Picks exactly n CPUs out of `free`, or kNoCapacity. Deterministic.
+using Picker = std::function<Result<CpuSet>(const CpuSet& free, std::size_t n)>;
+
+// The logical container: the same through restarts.
+struct Owner {
+  PodUid pod;
+  std::string container;
+  friend auto operator<=>(const Owner&, const Owner&) = default;
+};
+
+// One allocation result of a claim: which device, and how many CPUs of it.
+struct Request {
+  std::string request;  // as in the result, "main" or "main/sub"
+  std::string pool;
+  std::string device;
+  std::optional<std::string> share_id;
+  std::size_t cpus = 0;
+  CpuSet device_cpus;  // where the CPUs may come from
+
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+// What prepare answers for one result.
+struct Grant {
+  std::string request;
+  std::string pool;
+  std::string device;
+  std::optional<std::string> share_id;
+  std::size_t cpus = 0;
+  friend bool operator==(const Grant&, const Grant&) = default;
+};
+
+struct Claim {
+  std::string ns;
+  std::string name;
+  CpuSet cpus;
+  std::vector<Grant>
+      grants;  // empty for a claim adopted from an older driver's files, until it is prepared again
+  std::optional<Owner> owner;
+  bool committed = false;  // its files are on disk
+  friend bool operator==(const Claim&, const Claim&) = default;
+};
+
+enum class Kind { kShared, kExclusive };
+
+// What the ledger needs of a container, in any hook.
+struct ContainerFacts {
+  ContainerId id;
+  Owner who;
+  std::string pod;  // "namespace/name", for messages
+  const std::vector<std::string>* env = nullptr;
+  std::string cpus;  // the cpuset the runtime has for it now; may be empty
+};
+
+struct Update {
+  ContainerId id;
+  CpuSet cpus;  // never empty
+};
+
+struct Placement {
+  Kind kind = Kind::kShared;
+  CpuSet cpus;                  // empty: leave the runtime's default (only where nothing is managed)
+  std::vector<Update> updates;  // of shared containers
+  std::vector<ClaimUid> claims;
+  bool new_owner = false;  // the claims' owner changed: worth saving
+};
+
+// Something found at Synchronize that a person should know about.
+struct Finding {
+  ContainerId id;
+  std::string pod;
+  std::string container;
+  Error what;
+};
+
+struct Synchronized {
+  std::vector<Update> updates;  // shared ones first: they shrink
+  std::vector<Finding> findings;
+  std::size_t exclusive = 0;
+  std::size_t shared = 0;
+  bool new_owner = false;
+};
+
+class Ledger {
+ public:
+  Ledger(CpuSet managed, CpuSet reserved, Picker picker);
+
+  // Claims --------------------------------------------------------------------------------------------------
+  // Picks and holds CPUs for a claim. A claim that is known already keeps its CPUs: the same requests give
+  // the same claim again; other requests for it are kConflict while a container owns it, else it is picked
+  // anew. An adopted claim takes the requests over if the number of CPUs fits.
+  Result<Claim> prepare(const ClaimUid& uid, std::string_view ns, std::string_view name,
+                        const std::vector<Request>& requests);
+  void commit(const ClaimUid& uid);
+  // Gives back what an uncommitted prepare took. No effect on a committed claim.
+  void abort(const ClaimUid& uid);
+  // Ends a claim. False if it was not known.
+  bool release(const ClaimUid& uid);
+  // A claim found in files of this or an older driver. kConflict names the claim that has one of its CPUs.
+  Status adopt(const ClaimUid& uid, Claim claim);
+
+  // Containers ----------------------------------------------------------------------------------------------
+  Result<Placement> create(const ContainerFacts& container);
+  // The cpuset that the container is to keep; nothing for one that is not known.
+  std::optional<CpuSet> placement_of(const ContainerId& id) const;
+  // The container ended. True if it was known.
+  bool remove(const ContainerId& id);
+  // The runtime's complete list replaces what was known about containers; claims stay.
+  Synchronized synchronize(const std::vector<ContainerFacts>& containers);
+
+  // Pool growth ---------------------------------------------------------------------------------------------
+  // Shared containers that were last told something else than the pool now is, at most `limit` of them.
+  std::vector<Update> stale_shared(std::size_t limit) const;
+  std::size_t stale_count() const;
+  // The updates were handed to the runtime (told) or may have been lost (not told): remembered either way.
+  void note_told(const std::vector<Update>& updates, bool told);
+
+  // Facts ---------------------------------------------------------------------------------------------------
+  CpuSet pool() const;
+  CpuSet free() const { return pool(); }
+  const CpuSet& managed() const { return managed_; }
+  const CpuSet& reserved() const { return reserved_; }
+  const std::map<ClaimUid, Claim>& claims() const { return claims_; }
+  std::size_t shared_containers() const { return shared_; }
+  // Claims of which no container is known now.
+  std::vector<ClaimUid> claims_without_container() const;
+  // CPUs come and go with hotplug; claims keep theirs.
+  void set_managed(CpuSet managed);
+
+  // Empty if every invariant holds, otherwise what is broken. For tests and assertions.
+  std::string check() const;
+
+ private:
+  struct Container {
+    Owner who;
+    Kind kind = Kind::kShared;
+    std::vector<ClaimUid> claims;
+    std::optional<CpuSet> told;  // what the runtime was last told; nothing: not sure
+  };
+
+  Result<std::vector<ClaimUid>> match_claims(const ContainerFacts& container,
+                                             const std::map<ClaimUid, CpuSet>& wanted) const;
+  CpuSet union_of(const std::vector<ClaimUid>& claims) const;
+  void put(const ContainerId& id, Container container);
+
+  CpuSet managed_;
+  CpuSet reserved_;
+  CpuSet held_;  // CPUs of all claims
+  Picker picker_;
+  std::map<ClaimUid, Claim> claims_;
+  std::unordered_map<ContainerId, Container> containers_;
+  std::size_t shared_ = 0;
+};
+
+}  // namespace dracpu::ledger
+
+#endif  // DRACPU_LEDGER_LEDGER_H_
