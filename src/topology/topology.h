@@ -22,7 +22,10 @@
 
 namespace dracpu::topology {
 
-enum class CoreType { kStandard, kPerformance, kEfficiency };
+enum class CoreType { kStandard, kPerformance, kEfficiency, kMiddle };
+
+// Where the types come from: the driver publishes only what a monitoring device says (driver-behaviours 4).
+enum class CoreTypeSource { kNone, kPmuDevices, kCapacity };
 
 struct Cpu {
   CpuId id;
@@ -37,24 +40,41 @@ struct Cpu {
   std::optional<int> capacity;  // cpu_capacity, 1024 for the strongest
   bool isolated = false;
   bool nohz_full = false;
+
+  friend bool operator==(const Cpu&, const Cpu&) = default;
 };
 
 // Threads that share one core, named by the lowest online CPU (spec section 3, "Identity of a core").
 struct Core {
   CpuSet cpus;
+
+  friend bool operator==(const Core&, const Core&) = default;
+};
+
+// A die or a cluster: the kernel's id is unique inside one socket only.
+struct Group {
+  std::optional<SocketId> socket;
+  int id = 0;
+  CpuSet cpus;
+
+  friend bool operator==(const Group&, const Group&) = default;
 };
 
 struct L3Group {
   CpuSet cpus;
   int label = 0;  // the kernel's cache id where all agree, else the lowest CPU
   std::optional<std::uint64_t> size_bytes;
+
+  friend bool operator==(const L3Group&, const L3Group&) = default;
 };
 
 struct HugepagePool {
   std::uint64_t page_bytes = 0;
-  std::uint64_t total = 0;  // pages
+  std::uint64_t total = 0;  // pages, surplus ones included
   std::uint64_t free = 0;
   std::uint64_t surplus = 0;
+
+  friend bool operator==(const HugepagePool&, const HugepagePool&) = default;
 };
 
 struct Node {
@@ -62,13 +82,17 @@ struct Node {
   CpuSet cpus;  // empty for a memory-only node
   std::optional<std::uint64_t> memory_bytes;
   std::vector<HugepagePool> hugepages;  // ascending page size
-  std::map<NumaNodeId, int> distance;   // kernel scale, 10 is local
+  std::map<NumaNodeId, int> distance;   // kernel scale, 10 is local; empty if the row is not usable
+
+  friend bool operator==(const Node&, const Node&) = default;
 };
 
 struct PcieRoot {
   std::string name;  // "pci0000:00"
-  CpuSet cpus;       // local CPUs
+  CpuSet cpus;       // local CPUs; all of them where firmware gave no node
   std::optional<NumaNodeId> node;
+
+  friend bool operator==(const PcieRoot&, const PcieRoot&) = default;
 };
 
 // Something odd that was read, and what was assumed instead.
@@ -76,25 +100,35 @@ struct Warning {
   std::string path;
   std::string found;
   std::string assumed;
+
+  friend bool operator==(const Warning&, const Warning&) = default;
 };
 
 struct Topology {
   std::map<CpuId, Cpu> cpus;  // the usable CPUs: online, with readable facts
   std::vector<Core> cores;    // ascending by lowest CPU
   std::vector<L3Group> l3_groups;
-  std::map<NumaNodeId, Node> nodes;  // memory-only nodes included
-  std::map<SocketId, CpuSet> sockets;
+  std::map<NumaNodeId, Node> nodes;    // memory-only nodes included
+  std::map<SocketId, CpuSet> sockets;  // CPUs of unknown socket are in none
+  std::vector<Group> dies;             // ascending by socket and id; empty: no such level
+  std::vector<Group> clusters;
   std::vector<PcieRoot> pcie_roots;
   CpuSet online;   // as the kernel says
   CpuSet usable;   // keys of `cpus`
-  CpuSet offline;  // present but not online
+  CpuSet offline;  // present, or with a directory, but not online
   CpuSet isolated;
   CpuSet nohz_full;
   bool smt_enabled = false;  // rule of driver-behaviours section 4
   std::string smt_control;   // raw text, empty if there is none
+  std::optional<bool> smt_active;
+  bool has_numa = false;    // false: the kernel has no node directory, and every CPU is in one nameless node
+  bool has_caches = false;  // false: no CPU has a cache directory
+  CoreTypeSource core_type_source = CoreTypeSource::kNone;
   std::vector<Warning> warnings;
 
   const CpuSet& siblings(CpuId cpu) const { return cores[cpus.at(cpu).core].cpus; }
+
+  friend bool operator==(const Topology&, const Topology&) = default;
 };
 
 }  // namespace dracpu::topology
