@@ -20,6 +20,7 @@
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "base/result.h"
@@ -48,7 +49,11 @@ void set_log_level(int level);
 int log_level();
 void set_log_format(LogFormat format);
 
-// True if info lines of this level are written; ask before building costly fields.
+// klog's --vmodule: "NAME=LEVEL,NAME=LEVEL", NAME a source file without its ending, * and ? allowed; the
+// first that matches counts. Replaces earlier rules. kInvalidInput names the rule that does not parse.
+Status set_log_modules(std::string_view rules);
+
+// True if info lines of this level may be written; ask before building costly fields.
 bool log_enabled(int level);
 
 void log_info(int level, std::string_view event, Fields fields = {},
