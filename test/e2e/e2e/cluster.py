@@ -62,7 +62,9 @@ class Cluster:
         self.api = control_plane.start()
         guest.start(archive)
         with step("node ready", log_dir() / "kubelet.log"):
-            wait_for("the node to be Ready", 180, self.node_ready, interval=0.5)
+            wait_for("the node to be Ready", 240, self.node_ready, interval=0.5)
+            wait_for("images in the runtime", 120,
+                     lambda: guest.run("test -e /run/images-done", check=False)[0] == 0, interval=0.5)
         self.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         with step("driver deployed", log_dir() / "driver.log"):
             self.deploy_driver()

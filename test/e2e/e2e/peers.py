@@ -27,8 +27,8 @@ NODE = ("containerd", "containerd-shim-runc-v2", "ctr", "kubelet")
 
 def path(name):
     """Where a program lies (or will lie) in the cache."""
-    folder, package, flags = PROGRAMS[name]
-    key = digest(HERE / "components" / folder, package, flags)
+    folder, _, flags = PROGRAMS[name]
+    key = digest(HERE / "components" / folder, flags)
     return cache_dir() / "peers" / f"{folder}-{key}" / name
 
 

@@ -37,7 +37,9 @@ def build():
         with step("guest: kernel, initramfs, disk", log):
             version = _kernel(work, root, log)
             _initramfs(work, root, version, log)
-            command(["mke2fs", "-q", "-F", "-t", "ext4", "-L", "root", "-d", root, work / "root.img", DISK_SIZE], log)
+            # Without lazy initialization: the kernel would go on with it in every run.
+            command(["mke2fs", "-q", "-F", "-t", "ext4", "-L", "root", "-E", "lazy_itable_init=0,lazy_journal_init=0",
+                     "-d", root, work / "root.img", DISK_SIZE], log)
         shutil.rmtree(root)
         (work / "complete").write_text(f"kernel {version}\n")
         shutil.rmtree(final, ignore_errors=True)
