@@ -67,6 +67,7 @@ struct Config {
     bool events = true;
     LogFormat log_format = LogFormat::kText;
     int verbosity = 0;
+    std::string vmodule;  // klog's rules per source file, flag only
   } observe;
 };
 
