@@ -224,6 +224,12 @@ std::optional<CpuSet> Ledger::placement_of(const ContainerId& id) const {
   return it->second.kind == Kind::kShared ? pool() : union_of(it->second.claims);
 }
 
+std::optional<Kind> Ledger::kind_of(const ContainerId& id) const {
+  const auto it = containers_.find(id);
+  if (it == containers_.end()) return std::nullopt;
+  return it->second.kind;
+}
+
 bool Ledger::remove(const ContainerId& id) {
   const auto it = containers_.find(id);
   if (it == containers_.end()) return false;

@@ -139,6 +139,8 @@ class Ledger {
   Result<Placement> create(const ContainerFacts& container);
   // The cpuset that the container is to keep; nothing for one that is not known.
   std::optional<CpuSet> placement_of(const ContainerId& id) const;
+  // Nothing for a container that is not known.
+  std::optional<Kind> kind_of(const ContainerId& id) const;
   // The container ended. True if it was known.
   bool remove(const ContainerId& id);
   // The runtime's complete list replaces what was known about containers; claims stay.

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The dracpu authors
+#
+#   make demo    build, then the driver's main job on an embedded one-node stand-in, with real pinned processes
+#   make test    build, then every test that needs no cluster
+#   make e2e     real Kubernetes on this machine, then the end-to-end suite (needs root and Go 1.26)
+#   make check   formatting, tidy, header check, sanitizers: what CI runs besides
+#   make bench   benchmarks: medians and p99
+#   make fuzz    every fuzz target for FUZZ_SECONDS (default 60)
+
+PRESET ?= release
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+BUILD := build/$(PRESET)
+
+export CCACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dracpu/ccache
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+
+.PHONY: all build demo test e2e e2e-smoke check format format-check tidy headers asan tsan bench fuzz image setup clean
+all: build
+
+setup:
+	@tools/setup build
+
+build: setup
+	@cmake --preset $(PRESET) >build-$(PRESET).log 2>&1 || { cat build-$(PRESET).log; rm -f build-$(PRESET).log; exit 1; }
+	@rm -f build-$(PRESET).log
+	cmake --build --preset $(PRESET)
+
+demo: build
+	$(BUILD)/bin/dracpu-demo --driver $(BUILD)/bin/dracpu
+
+test: build
+	@tools/run-tests $(PRESET)
+
+e2e: build
+	test/e2e/run --tier full --driver $(BUILD)/bin/dracpu
+
+e2e-smoke: build
+	test/e2e/run --tier smoke --driver $(BUILD)/bin/dracpu
+
+check: format-check headers asan tsan tidy
+
+format:
+	git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
+
+format-check:
+	@tools/setup check
+	git ls-files '*.cc' '*.h' | xargs clang-format-16 --dry-run --Werror
+
+headers: build
+	cmake --build --preset $(PRESET) --target headers
+
+asan tsan: setup
+	@cmake --preset $@ >/dev/null
+	cmake --build --preset $@
+	@tools/run-tests $@
+
+tidy:
+	@tools/setup check
+	@tools/tidy
+
+bench: build
+	@for b in $(BUILD)/bin/*_bench; do echo "== $$b"; $$b --benchmark_repetitions=5 --benchmark_report_aggregates_only=true; done
+
+fuzz:
+	@tools/setup check
+	@cmake --preset fuzz >/dev/null
+	cmake --build --preset fuzz
+	@tools/fuzz $(FUZZ_SECONDS)
+
+image: build
+	deploy/image/build --binary $(BUILD)/bin/dracpu --output build/dracpu-image.tar --name localhost/dracpu:dev
+
+clean:
+	rm -rf build

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// Guard, worker, state codec, version rule.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "agent/guard.h"
+#include "agent/runtime_service.h"
+#include "agent/state_codec.h"
+#include "agent/worker.h"
+#include "base/strings.h"
+
+namespace dracpu::agent {
+namespace {
+
+class TempDir {
+ public:
+  TempDir() : path_(std::filesystem::temp_directory_path() / ("dracpu-agent-test-" + random_hex(6))) {}
+  ~TempDir() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(Guard, OneHolderAndTheNextOneGetsItAtOnce) {
+  const TempDir dir;
+  Guard first(dir.path());
+  Guard second(dir.path());
+  ASSERT_TRUE(*first.try_take());
+  EXPECT_FALSE(*second.try_take());
+  EXPECT_TRUE(first.still_ours());
+  first.release();
+  EXPECT_TRUE(*second.try_take());
+}
+
+TEST(Guard, EndsWithTheProcessHoweverItDies) {
+  const TempDir dir;
+  std::filesystem::create_directories(dir.path());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Guard guard(dir.path());
+    const Result<bool> got = guard.try_take();
+    if (!got.ok() || !*got) ::_exit(1);
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  Guard guard(dir.path());
+  EXPECT_TRUE(*guard.try_take());
+}
+
+TEST(Guard, NoticesThatItsFileWasReplaced) {
+  const TempDir dir;
+  Guard guard(dir.path());
+  ASSERT_TRUE(*guard.try_take());
+  std::filesystem::remove(guard.path());
+  EXPECT_FALSE(guard.still_ours());
+  Guard other(dir.path());
+  EXPECT_TRUE(*other.try_take()) << "which is why the first must step back";
+  EXPECT_FALSE(guard.still_ours());
+}
+
+TEST(Guard, NamesTheFolderThatCannotBeUsed) {
+  Guard guard("/proc/nothing/here");
+  const Result<bool> got = guard.try_take();
+  ASSERT_FALSE(got.ok());
+  EXPECT_NE(got.error().text.find("/proc/nothing/here"), std::string::npos);
+}
+
+TEST(Worker, KeepsOrderAndHonoursDelays) {
+  std::vector<int> order;
+  {
+    Worker worker;
+    std::atomic<bool> done{false};
+    worker.post_after(std::chrono::milliseconds(30), [&] {
+      order.push_back(3);
+      done = true;
+    });
+    worker.post([&] { order.push_back(1); });
+    worker.post([&] { order.push_back(2); });
+    worker.post_after(std::chrono::hours(1), [&] { order.push_back(99); });
+    while (!done) std::this_thread::yield();
+  }
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+}
+
+TEST(Worker, WorkPostedAfterStopIsDropped) {
+  Worker worker;
+  worker.stop();
+  bool ran = false;
+  worker.post([&] { ran = true; });
+  worker.stop();
+  EXPECT_FALSE(ran);
+}
+
+State sample() {
+  State s{"boot", "node1", "dra.cpu", {}};
+  ledger::Claim a;
+  a.ns = "ns";
+  a.name = "with \"quotes\"";
+  a.cpus = CpuSet{1, 2, 5};
+  a.committed = true;
+  a.owner = ledger::Owner{PodUid("p1"), "app"};
+  a.grants = {{"main/sub", "node1", "cpudevnuma000", "share-1", 3},
+              {"b", "node1", "cpudevnuma001", std::nullopt, 1}};
+  s.claims[ClaimUid("u1")] = a;
+  ledger::Claim adopted;
+  adopted.cpus = CpuSet{7};
+  adopted.committed = true;
+  s.claims[ClaimUid("u2")] = adopted;
+  return s;
+}
+
+TEST(StateCodec, RoundTrip) {
+  const State in = sample();
+  const Result<State> out = decode_state(encode_state(in));
+  ASSERT_TRUE(out.ok()) << out.error().text;
+  EXPECT_EQ(out->boot_id, "boot");
+  EXPECT_EQ(out->node, "node1");
+  EXPECT_EQ(out->driver, "dra.cpu");
+  EXPECT_EQ(out->claims, in.claims);
+}
+
+TEST(StateCodec, RefusesAndNamesThePath) {
+  struct Case {
+    const char* json;
+    const char* path;
+  };
+  for (
+      const Case& c : std::initializer_list<Case>{
+          {"", "state"},
+          {"[]", "state"},
+          {R"({"bootID":1,"node":"n","driver":"d","claims":[]})", "bootID"},
+          {R"({"bootID":"b","node":"n","driver":"d"})", "state.claims"},
+          {R"({"bootID":"b","node":"n","driver":"d","claims":[7]})", "claims[0]"},
+          {R"({"bootID":"b","node":"n","driver":"d","claims":[{"uid":"u","namespace":"","name":"","cpus":"3-1"}]})",
+           "claims[0].cpus"},
+          {R"({"bootID":"b","node":"n","driver":"d","claims":[{"uid":"u","namespace":"","name":"","cpus":"1","owner":[]}]})",
+           "owner"},
+          {R"({"bootID":"b","node":"n","driver":"d","claims":[{"uid":"u","namespace":"","name":"","cpus":"1","results":[{}]}]})",
+           "results[0]"},
+          {R"({"bootID":"b","node":"n","driver":"d","claims":[{"uid":"u","namespace":"","name":"","cpus":"1"},{"uid":"u","namespace":"","name":"","cpus":"2"}]})",
+           "claims[1].uid"},
+      }) {
+    SCOPED_TRACE(c.json);
+    const Result<State> got = decode_state(c.json);
+    ASSERT_FALSE(got.ok());
+    EXPECT_EQ(got.error().code, Errc::kCorrupt);
+    EXPECT_NE(got.error().text.find(c.path), std::string::npos) << got.error().text;
+  }
+}
+
+TEST(TakesUnsolicitedUpdates, FromTheReleaseWithoutTheDeadlock) {
+  for (const char* yes :
+       {"0.12.1", "v0.12.1", "v0.12.3", "v0.13.0", "1.0.0", "v0.12.2-rc1", "v0.12.1+dirty"}) {
+    EXPECT_TRUE(takes_unsolicited_updates(yes)) << yes;
+  }
+  for (const char* no :
+       {"", "0.12.0", "v0.12.1-rc.0", "0.8.0", "(devel)", "0.0.0-unknown", "0.12", "x.y.z", "v"}) {
+    EXPECT_FALSE(takes_unsolicited_updates(no)) << no;
+  }
+}
+
+}  // namespace
+}  // namespace dracpu::agent

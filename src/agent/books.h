@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// The ledger with its lock, and the files that make it durable: state file first, then CDI files.
+//
+// Everything that writes files runs on the worker thread; the hooks of the runtime only take the lock, for
+// microseconds (DESIGN 4). A claim that prepare() answers is in the state file and has its CDI file.
+// Threads with_ledger() from any thread; the others from the worker, load() before there is one.
+
+#ifndef DRACPU_AGENT_BOOKS_H_
+#define DRACPU_AGENT_BOOKS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/node.h"
+#include "base/file.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "cdi/directory.h"
+#include "ledger/ledger.h"
+#include "store/state_file.h"
+
+namespace dracpu::agent {
+
+struct PrepareOrder {
+  ClaimUid uid;
+  std::string ns;
+  std::string name;
+  std::vector<ledger::Request> requests;
+};
+
+class Books {
+ public:
+  explicit Books(const Node& node, FileOps& ops = real_file_ops());
+
+  // State file, then CDI files of claims that it does not know (an older driver's). Unreadable state is kept
+  // aside and rebuilt from CDI. What was odd comes back for the log. An error only if the folders cannot be
+  // used.
+  struct Loaded {
+    std::size_t from_state = 0;
+    std::size_t from_cdi = 0;
+    bool new_boot = false;
+    std::vector<std::string> warnings;
+  };
+  Result<Loaded> load();
+
+  // One result per order, in order; one write of the state file for all of them.
+  std::vector<Result<ledger::Claim>> prepare(const std::vector<PrepareOrder>& orders);
+  // CDI file first; a claim whose file cannot be removed stays held. One write of the state file for all.
+  std::vector<Status> unprepare(const std::vector<ClaimUid>& uids);
+  // Writes the CDI files of all claims again that are missing or damaged. What failed comes back.
+  std::vector<Error> rewrite_missing_cdi();
+  // The state file as the ledger is now.
+  Status save();
+  // A save that failed earlier is still owed.
+  bool save_owed() const { return save_owed_; }
+
+  template <typename F>
+  auto with_ledger(F&& f) {
+    const Locked lock(mutex_);
+    return f(ledger_);
+  }
+
+ private:
+  Status write_state();
+
+  std::string node_name_;
+  std::string driver_;
+  std::string boot_id_;
+  store::StateFile state_;
+  cdi::Directory cdi_;
+  bool save_owed_ = false;
+  Mutex mutex_;
+  ledger::Ledger ledger_ DRACPU_GUARDED_BY(mutex_);
+};
+
+}  // namespace dracpu::agent
+
+#endif  // DRACPU_AGENT_BOOKS_H_

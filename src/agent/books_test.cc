@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// What is on disk after each step, also when a write fails and when the process ends between two of them.
+
+#include "agent/books.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/strings.h"
+#include "config/load.h"
+
+namespace dracpu::agent {
+namespace {
+
+// Fails every call whose path contains a word, while it is set.
+class FaultyOps final : public FileOps {
+ public:
+  std::string fail_on;
+  int state_writes = 0;
+
+  Status write_and_sync(const std::filesystem::path& p, std::string_view d, mode_t m) override {
+    if (p.string().find("state.json") != std::string::npos) ++state_writes;
+    return bad(p) ? failure() : real_file_ops().write_and_sync(p, d, m);
+  }
+  Status rename(const std::filesystem::path& a, const std::filesystem::path& b) override {
+    return bad(b) ? failure() : real_file_ops().rename(a, b);
+  }
+  Status remove(const std::filesystem::path& p) override {
+    return bad(p) ? failure() : real_file_ops().remove(p);
+  }
+  Status sync_dir(const std::filesystem::path& d) override { return real_file_ops().sync_dir(d); }
+
+ private:
+  bool bad(const std::filesystem::path& p) const {
+    return !fail_on.empty() && p.string().find(fail_on) != std::string::npos;
+  }
+  static Status failure() { return make_error(Errc::kUnavailable, "no space left on device"); }
+};
+
+class BooksTest : public ::testing::Test {
+ protected:
+  BooksTest() : dir_(std::filesystem::temp_directory_path() / ("dracpu-books-test-" + random_hex(6))) {
+    std::filesystem::create_directories(dir_);
+    node_.name = "node1";
+    node_.config.runtime.cdi_dir = dir_ / "cdi";
+    node_.config.runtime.kubelet_root_dir = dir_ / "kubelet";
+    topology::Topology& t = node_.topology;
+    for (std::uint32_t cpu = 0; cpu < 8; ++cpu) {
+      topology::Cpu c;
+      c.id = CpuId(cpu);
+      c.socket = SocketId(0);
+      c.node = NumaNodeId(0);
+      c.core = cpu;
+      t.cpus[c.id] = c;
+      t.cores.push_back({CpuSet{cpu}});
+      t.usable.insert(c.id);
+    }
+    t.online = t.usable;
+    t.sockets[SocketId(0)] = t.usable;
+    t.nodes[NumaNodeId(0)].id = NumaNodeId(0);
+    t.nodes[NumaNodeId(0)].cpus = t.usable;
+    node_.managed = t.usable;
+    node_.layout = std::make_shared<const alloc::Layout>(t);
+  }
+  ~BooksTest() override { std::filesystem::remove_all(dir_); }
+
+  PrepareOrder order(const std::string& uid, std::size_t cpus) const {
+    return {ClaimUid(uid),
+            "ns",
+            "c-" + uid,
+            {{"r", "node1", "cpudevnuma000", std::nullopt, cpus, node_.managed}}};
+  }
+  std::filesystem::path cdi_file(const std::string& uid) const {
+    return dir_ / "cdi" / ("dra.k8s.io-cpu_claim-" + uid + ".json");
+  }
+  static std::string cpus_of(Books& books, const std::string& uid) {
+    return books.with_ledger([&](const ledger::Ledger& l) {
+      const auto it = l.claims().find(ClaimUid(uid));
+      return it == l.claims().end() ? std::string("none") : it->second.cpus.to_string();
+    });
+  }
+
+  std::filesystem::path dir_;
+  Node node_;
+  FaultyOps ops_;
+};
+
+TEST_F(BooksTest, PreparedClaimsSurviveTheProcess) {
+  {
+    Books books(node_, ops_);
+    ASSERT_TRUE(books.load().ok());
+    const auto got = books.prepare({order("a", 2), order("b", 1), order("c", 1)});
+    for (const auto& r : got) ASSERT_TRUE(r.ok()) << r.error().text;
+    EXPECT_EQ(ops_.state_writes, 1) << "claims of one call share a write";
+  }
+  std::filesystem::remove_all(dir_ / "cdi");  // a reboot empties it
+  Books again(node_, ops_);
+  const Result<Books::Loaded> loaded = again.load();
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded->from_state, 3U);
+  EXPECT_EQ(cpus_of(again, "a"), "0-1");
+  EXPECT_TRUE(again.rewrite_missing_cdi().empty());
+  EXPECT_TRUE(std::filesystem::exists(cdi_file("a")));
+  EXPECT_EQ(again.prepare({order("d", 1)})[0]->cpus.to_string(), "4");
+}
+
+TEST_F(BooksTest, StateThatCannotBeWrittenRefusesAndHoldsNothing) {
+  Books books(node_, ops_);
+  ASSERT_TRUE(books.load().ok());
+  ops_.fail_on = "state.json";
+  const auto got = books.prepare({order("a", 2)});
+  ASSERT_FALSE(got[0].ok());
+  EXPECT_EQ(got[0].error().code, Errc::kUnavailable);
+  EXPECT_NE(got[0].error().text.find("no space left"), std::string::npos);
+  EXPECT_EQ(cpus_of(books, "a"), "none");
+  EXPECT_FALSE(std::filesystem::exists(cdi_file("a")));
+  ops_.fail_on.clear();
+  EXPECT_TRUE(books.prepare({order("a", 2)})[0].ok());
+}
+
+TEST_F(BooksTest, CdiFileThatCannotBeWrittenGivesTheCpusBack) {
+  Books books(node_, ops_);
+  ASSERT_TRUE(books.load().ok());
+  ops_.fail_on = "claim-a";
+  const auto got = books.prepare({order("a", 2), order("b", 1)});
+  ASSERT_FALSE(got[0].ok());
+  ASSERT_TRUE(got[1].ok()) << "one bad claim does not stop the other";
+  EXPECT_EQ(cpus_of(books, "a"), "none");
+  EXPECT_TRUE(books.save_owed());
+  ops_.fail_on.clear();
+  EXPECT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  EXPECT_FALSE(books.save_owed());
+}
+
+TEST_F(BooksTest, CdiFileThatCannotBeRemovedKeepsTheClaim) {
+  Books books(node_, ops_);
+  ASSERT_TRUE(books.load().ok());
+  ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  ops_.fail_on = "claim-a";
+  EXPECT_FALSE(books.unprepare({ClaimUid("a")})[0].ok());
+  EXPECT_EQ(cpus_of(books, "a"), "0-1");
+  ops_.fail_on.clear();
+  EXPECT_TRUE(books.unprepare({ClaimUid("a")})[0].ok());
+  EXPECT_TRUE(books.unprepare({ClaimUid("a")})[0].ok()) << "twice is harmless";
+  EXPECT_TRUE(books.unprepare({ClaimUid("../../etc/passwd")})[0].ok()) << "never prepared, so nothing to do";
+  EXPECT_EQ(cpus_of(books, "a"), "none");
+}
+
+TEST_F(BooksTest, FailedSaveAtUnprepareIsOwedNotAnError) {
+  Books books(node_, ops_);
+  ASSERT_TRUE(books.load().ok());
+  ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  ops_.fail_on = "state.json";
+  EXPECT_TRUE(books.unprepare({ClaimUid("a")})[0].ok());
+  EXPECT_TRUE(books.save_owed());
+  ops_.fail_on.clear();
+  EXPECT_TRUE(books.unprepare({ClaimUid("zz")})[0].ok());
+  EXPECT_FALSE(books.save_owed());
+}
+
+TEST_F(BooksTest, ClaimUidThatCannotBeAFileNameIsRefused) {
+  Books books(node_, ops_);
+  ASSERT_TRUE(books.load().ok());
+  for (const char* uid : {"../x", "a/b", "", "."}) {
+    SCOPED_TRACE(uid);
+    const auto got = books.prepare({order(uid, 1)});
+    ASSERT_FALSE(got[0].ok());
+    EXPECT_EQ(cpus_of(books, uid), "none");
+  }
+}
+
+TEST_F(BooksTest, AdoptsAnOlderDriversFilesAndItsOwnStateWins) {
+  std::filesystem::create_directories(dir_ / "cdi");
+  const auto put = [&](const std::string& uid, const std::string& cpus) {
+    std::ofstream(cdi_file(uid))
+        << R"({"cdiVersion":"0.8.0","kind":"dra.k8s.io/cpu","devices":[{"name":"claim-)" << uid
+        << R"(","containerEdits":{"env":["DRA_CPUSET_)" << uid << "=" << cpus
+        << R"("]}}],"containerEdits":{}})";
+  };
+  {
+    Books books(node_, ops_);
+    ASSERT_TRUE(books.load().ok());
+    ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  }
+  put("a", "4-5");
+  put("old", "6-7");
+  put("clash", "1");
+  std::ofstream(cdi_file("cut")) << R"({"cdiVersion":"0.8)";
+  Books books(node_, ops_);
+  const Result<Books::Loaded> loaded = books.load();
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded->from_state, 1U);
+  EXPECT_EQ(loaded->from_cdi, 1U);
+  EXPECT_EQ(loaded->warnings.size(), 3U);
+  EXPECT_EQ(cpus_of(books, "a"), "0-1");
+  EXPECT_EQ(cpus_of(books, "old"), "6-7");
+  EXPECT_TRUE(books.rewrite_missing_cdi().empty());
+  const Result<std::string> repaired = read_file(cdi_file("a"));
+  ASSERT_TRUE(repaired.ok());
+  EXPECT_NE(repaired->find("=0-1"), std::string::npos) << "the file follows the state";
+}
+
+TEST_F(BooksTest, UnreadableStateIsKeptAsideAndRebuilt) {
+  {
+    Books books(node_, ops_);
+    ASSERT_TRUE(books.load().ok());
+    ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  }
+  const std::filesystem::path state = config::state_file(node_.config);
+  std::filesystem::resize_file(state, std::filesystem::file_size(state) - 3);
+  Books books(node_, ops_);
+  const Result<Books::Loaded> loaded = books.load();
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded->from_state, 0U);
+  EXPECT_EQ(loaded->from_cdi, 1U) << "the CDI file still says it";
+  ASSERT_EQ(loaded->warnings.size(), 1U);
+  EXPECT_NE(loaded->warnings[0].find("kept as"), std::string::npos);
+  EXPECT_EQ(cpus_of(books, "a"), "0-1");
+}
+
+TEST_F(BooksTest, StateOfAnotherNodeIsNotOurs) {
+  {
+    Books books(node_, ops_);
+    ASSERT_TRUE(books.load().ok());
+    ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  }
+  std::filesystem::remove_all(dir_ / "cdi");
+  node_.name = "node2";
+  Books books(node_, ops_);
+  const Result<Books::Loaded> loaded = books.load();
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded->from_state, 0U);
+  ASSERT_EQ(loaded->warnings.size(), 1U);
+  EXPECT_NE(loaded->warnings[0].find("node1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dracpu::agent

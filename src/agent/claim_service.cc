@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "agent/claim_service.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "cdi/directory.h"
+#include "observe/log.h"
+
+namespace dracpu::agent {
+namespace {
+
+double seconds(Deadline::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+using observe::log_info;
+using observe::log_warning;
+
+// The kubelet allows 45 s; an API server that is away is noticed well before that.
+constexpr std::chrono::seconds kReadLimit{8};
+constexpr std::chrono::seconds kLookupLimit{30};
+
+std::string full_name(const kubelet::ClaimRef& ref) { return ref.ns + "/" + ref.name; }
+
+}  // namespace
+
+// One NodePrepareResources call: its distinct claims, what was read of them, who waits.
+struct ClaimService::Call {
+  std::string op = observe::new_op_id();
+  Deadline::Clock::time_point begun = Deadline::Clock::now();
+  std::vector<kubelet::ClaimRef> claims;
+  std::vector<std::optional<Result<kube::Claim>>> read;
+  std::atomic<std::size_t> missing{0};
+  kubelet::PrepareResults results;
+  std::function<void(kubelet::PrepareResults)> done;
+};
+
+ClaimService::ClaimService(const Node& node, Books& books, Worker& worker, ClaimReader reader,
+                           observe::Metrics& metrics, Hooks hooks)
+    : node_(node),
+      books_(books),
+      worker_(worker),
+      reader_(std::move(reader)),
+      metrics_(metrics),
+      hooks_(std::move(hooks)),
+      context_{node.config.publish.driver_name, node.name, &node.devices} {
+  update_gauges();
+}
+
+void ClaimService::prepare(std::vector<kubelet::ClaimRef> claims, Deadline deadline,
+                           std::function<void(kubelet::PrepareResults)> done) {
+  auto call = std::make_shared<Call>();
+  call->done = std::move(done);
+  std::set<ClaimUid> seen;
+  for (kubelet::ClaimRef& ref : claims) {
+    if (seen.insert(ref.uid).second) call->claims.push_back(std::move(ref));
+  }
+  log_info(4, "Prepare begins", {{"opID", call->op}, {"claims", call->claims.size()}});
+  if (call->claims.empty()) {
+    call->done({});
+    return;
+  }
+  call->read.resize(call->claims.size());
+  call->missing = call->claims.size();
+  const Deadline limit(std::min(deadline.at(), Deadline::after(kReadLimit).at()));
+  for (std::size_t i = 0; i < call->claims.size(); ++i) {
+    reader_(call->claims[i].ns, call->claims[i].name, limit,
+            [this, call, i](Result<kube::Claim> claim) { claim_read(call, i, std::move(claim)); });
+  }
+}
+
+void ClaimService::claim_read(const std::shared_ptr<Call>& call, std::size_t index,
+                              Result<kube::Claim> claim) {
+  call->read[index] = std::move(claim);
+  if (call->missing.fetch_sub(1) != 1) return;
+  {
+    const Locked lock(mutex_);
+    ready_.push_back(call);
+    if (ready_.size() > 1) return;  // a drain is posted already and will take this one too
+  }
+  worker_.post([this] { drain(); });
+}
+
+Result<std::vector<kubelet::PreparedDevice>> ClaimService::answer(const ClaimUid& uid,
+                                                                  const ledger::Claim& claim) const {
+  std::vector<kubelet::PreparedDevice> out;
+  for (const ledger::Grant& g : claim.grants) {
+    out.push_back(
+        {{std::string(kube::base_request(g.request))}, g.pool, g.device, {cdi::device_id(uid)}, g.share_id});
+  }
+  return out;
+}
+
+void ClaimService::drain() {
+  std::vector<std::shared_ptr<Call>> calls;
+  {
+    const Locked lock(mutex_);
+    calls.swap(ready_);
+  }
+  const Status allowed = hooks_.may_prepare();
+  struct Place {
+    Call* call;
+    const kubelet::ClaimRef* ref;
+  };
+  std::vector<PrepareOrder> orders;
+  std::vector<Place> places;
+  for (const std::shared_ptr<Call>& call : calls) {
+    for (std::size_t i = 0; i < call->claims.size(); ++i) {
+      const kubelet::ClaimRef& ref = call->claims[i];
+      if (!allowed.ok()) {
+        call->results.emplace(ref.uid, allowed.error());
+        continue;
+      }
+      Result<kube::Claim>& read = *call->read[i];
+      if (!read.ok()) {
+        // The API server is away: a claim that is prepared already is answered from the books.
+        const std::optional<ledger::Claim> known = books_.with_ledger([&](const ledger::Ledger& l) {
+          const auto it = l.claims().find(ref.uid);
+          const bool complete = it != l.claims().end() && it->second.committed && !it->second.grants.empty();
+          return complete ? std::optional<ledger::Claim>(it->second) : std::nullopt;
+        });
+        if (read.error().code == Errc::kUnavailable && known) {
+          call->results.emplace(ref.uid, answer(ref.uid, *known));
+        } else {
+          call->results.emplace(
+              ref.uid, Error(read.error()).while_doing(fmt::format("reading claim {}", full_name(ref))));
+        }
+        continue;
+      }
+      Result<std::vector<ledger::Request>> requests = requests_of(*read, ref.uid, context_);
+      if (!requests.ok()) {
+        call->results.emplace(ref.uid, std::move(requests).error());
+      } else if (requests->empty()) {
+        call->results.emplace(ref.uid, std::vector<kubelet::PreparedDevice>{});
+      } else {
+        orders.push_back({ref.uid, ref.ns, ref.name, *std::move(requests)});
+        places.push_back({call.get(), &ref});
+      }
+    }
+  }
+  if (!orders.empty()) {
+    const std::size_t before = books_.with_ledger([](const ledger::Ledger& l) { return l.claims().size(); });
+    std::vector<Result<ledger::Claim>> prepared = books_.prepare(orders);
+    for (std::size_t i = 0; i < orders.size(); ++i) {
+      if (!prepared[i].ok()) {
+        places[i].call->results.emplace(orders[i].uid, std::move(prepared[i]).error());
+        continue;
+      }
+      if (!prepared[i]->committed)
+        metrics_.claim_allocated_cpus.observe(static_cast<double>(prepared[i]->cpus.size()));
+      log_info(2, "Claim prepared",
+               {{"opID", places[i].call->op},
+                {"claim", full_name(*places[i].ref)},
+                {"claimUID", orders[i].uid.get()},
+                {"device", prepared[i]->grants.front().device},
+                {"cpus", prepared[i]->cpus.to_string()}});
+      places[i].call->results.emplace(orders[i].uid, answer(orders[i].uid, *prepared[i]));
+    }
+    log_info(6, "Books written", {{"orders", orders.size()}, {"claimsBefore", before}});
+    update_gauges();
+  }
+  for (const std::shared_ptr<Call>& call : calls) finish(*call);
+}
+
+void ClaimService::finish(Call& call) {
+  for (const kubelet::ClaimRef& ref : call.claims) {
+    const Result<std::vector<kubelet::PreparedDevice>>& result = call.results.at(ref.uid);
+    metrics_.prepare_claims_total.inc(result.ok() ? observe::Outcome::kSuccess : observe::Outcome::kError);
+    if (!result.ok()) {
+      log_info(0, "Claim refused",
+               {{"opID", call.op},
+                {"claim", full_name(ref)},
+                {"claimUID", ref.uid.get()},
+                {"reason", name_of(result.error().code)},
+                {"err", result.error().text}});
+    }
+  }
+  const auto took = Deadline::Clock::now() - call.begun;
+  for (std::size_t i = 0; i < call.claims.size(); ++i)
+    metrics_.prepare_claim_duration_seconds.observe(seconds(took));
+  log_info(4, "Prepare ends",
+           {{"opID", call.op},
+            {"claims", call.claims.size()},
+            {"ms", std::chrono::duration_cast<std::chrono::milliseconds>(took).count()}});
+  call.done(std::move(call.results));
+}
+
+void ClaimService::unprepare(std::vector<kubelet::ClaimRef> claims, Deadline /*deadline*/,
+                             std::function<void(kubelet::UnprepareResults)> done) {
+  worker_.post([this, claims = std::move(claims), done = std::move(done), begun = Deadline::Clock::now()] {
+    const std::string op = observe::new_op_id();
+    std::vector<ClaimUid> uids;
+    for (const kubelet::ClaimRef& ref : claims) {
+      if (std::find(uids.begin(), uids.end(), ref.uid) == uids.end()) uids.push_back(ref.uid);
+    }
+    std::vector<Status> ended = books_.unprepare(uids);
+    kubelet::UnprepareResults results;
+    for (std::size_t i = 0; i < uids.size(); ++i) {
+      metrics_.unprepare_claims_total.inc(ended[i].ok() ? observe::Outcome::kSuccess
+                                                        : observe::Outcome::kError);
+      metrics_.unprepare_claim_duration_seconds.observe(seconds(Deadline::Clock::now() - begun));
+      if (ended[i].ok()) {
+        log_info(2, "Claim released", {{"opID", op}, {"claimUID", uids[i].get()}});
+      } else {
+        log_info(0, "Claim cannot be released",
+                 {{"opID", op}, {"claimUID", uids[i].get()}, {"err", ended[i].error().text}});
+      }
+      results.emplace(uids[i], std::move(ended[i]));
+    }
+    if (books_.save_owed())
+      log_warning("State file is behind; it is written again with the next change", {{"opID", op}});
+    update_gauges();
+    hooks_.pool_grew();
+    done(std::move(results));
+  });
+}
+
+void ClaimService::on_registration(bool registered, const std::string& error) {
+  hooks_.registration(registered, error);
+}
+
+void ClaimService::collect_lost_claims() {
+  struct Candidate {
+    ClaimUid uid;
+    std::string ns;
+    std::string name;
+  };
+  std::vector<Candidate> candidates;
+  books_.with_ledger([&](const ledger::Ledger& l) {
+    for (const ClaimUid& uid : l.claims_without_container()) {
+      const ledger::Claim& claim = l.claims().at(uid);
+      // Claims adopted from an older driver's CDI file have no name until they are prepared again.
+      if (!claim.name.empty()) candidates.push_back({uid, claim.ns, claim.name});
+    }
+  });
+  for (const Candidate& c : candidates) {
+    reader_(c.ns, c.name, Deadline::after(kLookupLimit), [this, c](Result<kube::Claim> claim) {
+      std::string why;
+      if (!claim.ok()) {
+        if (claim.error().code != Errc::kNotFound) return;  // unreachable: kept
+        why = "the claim is gone";
+      } else if (claim->uid != c.uid) {
+        why = "the claim was replaced by another of the same name";
+      } else if (!claim->allocation) {
+        why = "the claim is no longer allocated";
+      } else {
+        return;
+      }
+      worker_.post([this, uid = c.uid, why] { release_lost(uid, why); });
+    });
+  }
+}
+
+void ClaimService::release_lost(const ClaimUid& uid, const std::string& why) {
+  const bool still_lost = books_.with_ledger([&](const ledger::Ledger& l) {
+    const std::vector<ClaimUid> lost = l.claims_without_container();
+    return std::find(lost.begin(), lost.end(), uid) != lost.end();
+  });
+  if (!still_lost) return;
+  const std::vector<Status> ended = books_.unprepare({uid});
+  log_warning("Lost claim released",
+              {{"claimUID", uid.get()}, {"why", why}, {"err", ended[0].ok() ? "" : ended[0].error().text}});
+  metrics_.lost_claims_total.inc();
+  update_gauges();
+  hooks_.pool_grew();
+}
+
+void ClaimService::update_gauges() {
+  books_.with_ledger([&](const ledger::Ledger& l) {
+    std::size_t allocated = 0;
+    for (const auto& [uid, claim] : l.claims()) allocated += claim.cpus.size();
+    metrics_.allocated_cpus.set(allocated);
+    metrics_.available_cpus.set(l.free().size());
+    metrics_.reserved_cpus.set(node_.reserved.size());
+    metrics_.resource_claims_active.set(l.claims().size());
+  });
+}
+
+}  // namespace dracpu::agent

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// The kubelet's requests turned into steps of the books.
+//
+// prepare: read each claim from the API server (asynchronously, all at once) → on the worker: pick and hold
+// CPUs, state file, CDI files → answer. Claims that arrive together share one write of the state file.
+// unprepare: on the worker: CDI files, release, state file → answer. Never asks the API server.
+// Threads As kubelet::Handler: called from gRPC threads, answers from the worker or the API client's thread.
+
+#ifndef DRACPU_AGENT_CLAIM_SERVICE_H_
+#define DRACPU_AGENT_CLAIM_SERVICE_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/books.h"
+#include "agent/claim_request.h"
+#include "agent/worker.h"
+#include "base/mutex.h"
+#include "kube/claim.h"
+#include "kubelet/server.h"
+#include "observe/metrics.h"
+
+namespace dracpu::agent {
+
+// Reads one claim; the callback may come on any thread, once.
+using ClaimReader = std::function<void(const std::string& ns, const std::string& name, Deadline deadline,
+                                       std::function<void(Result<kube::Claim>)> done)>;
+
+class ClaimService final : public kubelet::Handler {
+ public:
+  struct Hooks {
+    std::function<Status()> may_prepare;  // an error refuses every prepare, retryably
+    std::function<void()> pool_grew;      // after a release
+    std::function<void(bool registered, const std::string& error)> registration;
+  };
+
+  ClaimService(const Node& node, Books& books, Worker& worker, ClaimReader reader, observe::Metrics& metrics,
+               Hooks hooks);
+
+  void prepare(std::vector<kubelet::ClaimRef> claims, Deadline deadline,
+               std::function<void(kubelet::PrepareResults)> done) override;
+  void unprepare(std::vector<kubelet::ClaimRef> claims, Deadline deadline,
+                 std::function<void(kubelet::UnprepareResults)> done) override;
+  void on_registration(bool registered, const std::string& error) override;
+
+  // Looks up claims that have no running container; gone, replaced or deallocated ones are released (RULINGS
+  // 10).
+  void collect_lost_claims();
+
+ private:
+  struct Call;
+  void claim_read(const std::shared_ptr<Call>& call, std::size_t index, Result<kube::Claim> claim);
+  void drain();
+  void finish(Call& call);
+  Result<std::vector<kubelet::PreparedDevice>> answer(const ClaimUid& uid, const ledger::Claim& claim) const;
+  void release_lost(const ClaimUid& uid, const std::string& why);
+  void update_gauges();
+
+  const Node& node_;
+  Books& books_;
+  Worker& worker_;
+  ClaimReader reader_;
+  observe::Metrics& metrics_;
+  Hooks hooks_;
+  ClaimContext context_;
+  Mutex mutex_;
+  std::vector<std::shared_ptr<Call>> ready_ DRACPU_GUARDED_BY(mutex_);  // read, waiting for the worker
+};
+
+}  // namespace dracpu::agent
+
+#endif  // DRACPU_AGENT_CLAIM_SERVICE_H_

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "agent/node.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/strings.h"
+#include "device/build.h"
+#include "topology/reader.h"
+
+namespace dracpu::agent {
+namespace {
+
+Result<std::string> node_name(const config::Config& config) {
+  if (!config.node.name.empty()) return config.node.name;
+  std::array<char, 256> buffer{};
+  if (::gethostname(buffer.data(), buffer.size() - 1) != 0) {
+    return make_error(Errc::kUnavailable, "reading the host name: {}; set node.name or --hostname-override",
+                      errno_text(errno));
+  }
+  std::string name(trim(buffer.data()));
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (name.empty())
+    return make_error(Errc::kInvalidInput, "the host name is empty; set node.name or --hostname-override");
+  return name;
+}
+
+Status check_supported(const config::Config& config) {
+  if (config.cpu.devices == config::DeviceMode::kIndividual) {
+    return make_error(Errc::kUnsupported,
+                      "device mode individual is not served by this release; use grouped");
+  }
+  if (config.cpu.allocator == config::Allocator::kExternal) {
+    return make_error(Errc::kUnsupported, "allocator external is not served by this release; use cpumanager");
+  }
+  if (config.cpu.group_by == config::GroupBy::kMachine) {
+    return make_error(Errc::kUnsupported,
+                      "groupBy machine needs allocator external, which this release does not serve; "
+                      "use numanode or socket");
+  }
+  if (!config.node.sysfs_overlay.empty()) {
+    return make_error(Errc::kUnsupported,
+                      "a sysfs overlay (\"{}\") is not served by this release; take it out",
+                      config.node.sysfs_overlay.string());
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Node> build_node(const config::Config& config) {
+  if (Status s = check_supported(config); !s.ok()) return std::move(s).error();
+  Node out;
+  out.config = config;
+  Result<std::string> name = node_name(config);
+  if (!name.ok()) return std::move(name).error();
+  out.name = *std::move(name);
+  topology::ReadOptions read;
+  if (!config.node.host_root.empty()) read.root = config.node.host_root;
+  Result<topology::Topology> machine = topology::read_topology(read);
+  if (!machine.ok()) return std::move(machine).error().while_doing("reading the machine's topology");
+  out.topology = *std::move(machine);
+  device::BuildOptions options;
+  options.mode = config.cpu.devices;
+  options.group_by = config.cpu.group_by;
+  options.allocator = config.cpu.allocator;
+  options.expose_pcie_roots = config.publish.pcie_roots;
+  options.driver_name = config.publish.driver_name;
+  Result<device::BuildResult> built = device::build_devices(out.topology, config.node.reserved_cpus, options);
+  if (!built.ok()) return std::move(built).error().while_doing("building the devices");
+  out.devices = std::move(built->devices);
+  out.managed = std::move(built->managed);
+  out.reserved = config.node.reserved_cpus;
+  for (const std::vector<topology::Warning>* list : {&out.topology.warnings, &built->warnings}) {
+    for (const topology::Warning& w : *list) {
+      out.warnings.push_back(fmt::format("{}: {}; {}", w.path, w.found, w.assumed));
+    }
+  }
+  out.layout = std::make_shared<const alloc::Layout>(out.topology);
+  return out;
+}
+
+}  // namespace dracpu::agent

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "agent/run.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "agent/guard.h"
+#include "agent/node.h"
+#include "agent/session.h"
+#include "agent/wake.h"
+#include "config/load.h"
+#include "observe/health.h"
+#include "observe/http_server.h"
+#include "observe/log.h"
+#include "observe/metrics.h"
+
+namespace dracpu::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using observe::log_error;
+using observe::log_info;
+using observe::log_warning;
+
+constexpr std::chrono::milliseconds kStandbyPoll{20};  // flock cannot be waited for together with signals
+constexpr std::chrono::milliseconds kForeignPoll{500};
+constexpr std::chrono::seconds kFirstStepBack{1};
+constexpr std::chrono::seconds kMaxStepBack{60};
+constexpr std::chrono::seconds kMainBeat{60};
+
+// True if a process accepts connections on the socket: a driver that takes no lock (RULINGS 4).
+bool somebody_answers(const std::filesystem::path& path) {
+  sockaddr_un address{};
+  const std::string name = path.string();
+  if (name.size() >= sizeof address.sun_path) return false;
+  address.sun_family = AF_UNIX;
+  std::memcpy(static_cast<void*>(address.sun_path), name.c_str(), name.size() + 1);
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return false;
+  const auto* generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
+  return ::connect(fd.get(), generic, sizeof address) == 0 || errno == EAGAIN;
+}
+
+// Waits until this process may own the node. False: asked to stop.
+Result<bool> become_owner(const Node& node, Guard& guard, Wake& wake, observe::Metrics& metrics,
+                          observe::HealthState& health) {
+  bool told = false;
+  while (!wake.stop_requested()) {
+    health.beat("main");
+    Result<bool> taken = guard.try_take();
+    if (!taken.ok()) return std::move(taken).error();
+    if (*taken) break;
+    if (!told) {
+      told = true;
+      log_info(0, "Another instance owns this node; waiting as standby", {{"lock", guard.path().string()}});
+      health.set_failed("guard", "standby: another instance owns this node");
+    }
+    wake.wait_until(Clock::now() + kStandbyPoll);
+  }
+  told = false;
+  while (!wake.stop_requested()) {
+    health.beat("main");
+    std::string foreign;
+    for (const std::filesystem::path& path :
+         {config::registrar_socket(node.config), config::dra_socket(node.config)}) {
+      if (somebody_answers(path)) foreign = path.string();
+    }
+    if (foreign.empty()) {
+      metrics.owner.set(1);
+      health.set_ok("guard");
+      return true;
+    }
+    if (!told) {
+      told = true;
+      metrics.foreign_owner_total.inc();
+      log_warning("Another driver answers on this node; waiting until it is gone", {{"socket", foreign}});
+      health.set_failed("guard", "another driver answers on " + foreign);
+    }
+    wake.wait_until(Clock::now() + kForeignPoll);
+  }
+  return false;
+}
+
+void add_routes(observe::HttpServer& http, const observe::Metrics& metrics,
+                const observe::HealthState& health) {
+  http.route("/healthz", [&](const observe::HttpRequest&) { return health.healthz(); });
+  http.route("/livez", [&](const observe::HttpRequest&) { return health.livez(); });
+  http.route("/readyz", [&](const observe::HttpRequest& request) { return health.readyz(request); });
+  http.route("/metrics", [&](const observe::HttpRequest& request) {
+    const observe::TextFormat format = observe::negotiate(request.accept);
+    return observe::HttpResponse{200, metrics.render(format), std::string(observe::content_type_of(format))};
+  });
+}
+
+void log_node(const Node& node) {
+  for (const std::string& w : node.warnings) log_warning("The machine is odd", {{"what", w}});
+  for (const device::Device& d : node.devices) {
+    log_info(2, "Device", {{"device", d.name}, {"cpus", d.cpus.to_string()}});
+  }
+  log_info(0, "Machine read",
+           {{"node", node.name},
+            {"cpus", node.topology.usable.to_string()},
+            {"managed", node.managed.to_string()},
+            {"reserved", node.reserved.to_string()},
+            {"devices", node.devices.size()}});
+  if (node.reserved.empty() && node.config.format != config::Format::kV1Beta1) {
+    log_warning("No CPU is reserved: a claim that would leave none for shared containers is refused",
+                {{"setting", "reservedCPUs"}});
+  }
+}
+
+}  // namespace
+
+int run(const config::Config& config) {
+  Result<std::unique_ptr<Wake>> wake = Wake::create();
+  if (!wake.ok()) {
+    log_error("Cannot start", wake.error());
+    return 1;
+  }
+  observe::Metrics metrics;
+  observe::HealthState health({"guard", "nri", "kubelet", "slices"});
+  health.expect_beat("main", kMainBeat);
+
+  if (Status s = kubelet::check_options({config.runtime.kubelet_root_dir, config.publish.driver_name});
+      !s.ok()) {
+    log_error("Cannot start", s.error());
+    return 1;
+  }
+  Node node;
+  const Status read = timed_step(metrics, "topology", [&]() -> Status {
+    Result<Node> built = build_node(config);
+    if (!built.ok()) return std::move(built).error();
+    node = *std::move(built);
+    return ok_status();
+  });
+  if (!read.ok()) {
+    log_error("Cannot start", read.error());
+    return 1;
+  }
+  log_node(node);
+
+  // Routes refer to metrics and health, which outlive the server.
+  std::unique_ptr<observe::HttpServer> http;
+  Guard guard(config.runtime.cdi_dir);
+  std::chrono::seconds pause = kFirstStepBack;
+  for (;;) {
+    Result<bool> owner = become_owner(node, guard, **wake, metrics, health);
+    if (!owner.ok()) {
+      log_error("Cannot guard this node against a second driver", owner.error());
+      return 1;
+    }
+    if (!*owner) break;
+    if (!http) {
+      http = std::make_unique<observe::HttpServer>(observe::HttpOptions{
+          .bind_address = config.observe.bind_address,
+          .on_bound = [] { log_info(0, "HTTP endpoint open at last"); },
+      });
+      add_routes(*http, metrics, health);
+      if (Status s = http->start(); !s.ok()) log_error("HTTP endpoint not open", s.error());
+    }
+    const Clock::time_point begun = Clock::now();
+    TermEnd end = TermEnd::kFatal;
+    {
+      Session session(node, guard, **wake, metrics, health);
+      end = session.serve();
+    }
+    guard.release();
+    metrics.owner.set(0);
+    if (end == TermEnd::kFatal) return 1;
+    if (end == TermEnd::kStop) break;
+    pause = Clock::now() - begun > kMaxStepBack ? kFirstStepBack : std::min(pause * 2, kMaxStepBack);
+    health.set_failed("guard", "stepped back: another driver was seen on this node");
+    for (const Clock::time_point until = Clock::now() + pause;
+         Clock::now() < until && !(*wake)->stop_requested();) {
+      (*wake)->wait_until(until);
+      health.beat("main");
+    }
+  }
+  if (http) http->stop();
+  log_info(0, "Stopped", {{"signal", (*wake)->signal()}});
+  return 0;
+}
+
+}  // namespace dracpu::agent

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "agent/runtime_service.h"
+
+#include <utility>
+
+#include "base/strings.h"
+#include "observe/log.h"
+
+namespace dracpu::agent {
+namespace {
+
+double seconds(Deadline::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+using observe::log_info;
+using observe::log_warning;
+
+constexpr std::chrono::milliseconds kGrowthDelay{1000};  // RULINGS 15: at least one second
+constexpr std::size_t kGrowthBatch = 16;  // runtimes apply updates one by one at tens of milliseconds
+constexpr std::chrono::seconds kPushLimit{20};
+
+ledger::ContainerFacts facts_of(const nri::ContainerInfo& c) {
+  return {c.id, {c.pod_uid, c.name}, c.pod_namespace + "/" + c.pod_name, &c.env, c.cpus};
+}
+
+std::vector<nri::ContainerUpdate> to_wire(std::vector<ledger::Update> updates) {
+  std::vector<nri::ContainerUpdate> out;
+  out.reserve(updates.size());
+  for (ledger::Update& u : updates) out.push_back({std::move(u.id), std::move(u.cpus)});
+  return out;
+}
+
+observe::AllocationMode mode_of(ledger::Kind kind) {
+  return kind == ledger::Kind::kShared ? observe::AllocationMode::kShared
+                                       : observe::AllocationMode::kExclusive;
+}
+
+}  // namespace
+
+bool takes_unsolicited_updates(std::string_view nri_version) {
+  if (nri_version.starts_with('v')) nri_version.remove_prefix(1);
+  const std::size_t end = nri_version.find_first_not_of("0123456789.");
+  const std::vector<std::string_view> parts = split(nri_version.substr(0, end), '.');
+  if (parts.size() < 3) return false;
+  const std::optional<int> major = parse_number<int>(parts[0]);
+  const std::optional<int> minor = parse_number<int>(parts[1]);
+  const std::optional<int> patch = parse_number<int>(parts[2]);
+  if (!major || !minor || !patch) return false;
+  const bool prerelease = end != std::string_view::npos && nri_version[end] == '-';
+  const std::tuple<int, int, int> version{*major, *minor, *patch};
+  const std::tuple<int, int, int> first_safe{0, 12, 1};
+  return prerelease ? version > first_safe : version >= first_safe;
+}
+
+RuntimeService::RuntimeService(const Node& node, Books& books, Worker& worker, observe::Metrics& metrics,
+                               Hooks hooks)
+    : node_(node), books_(books), worker_(worker), metrics_(metrics), hooks_(std::move(hooks)) {}
+
+void RuntimeService::set_push(Push push) { push_ = std::move(push); }
+
+void RuntimeService::on_configure(const nri::RuntimeInfo& runtime) {
+  push_is_safe_ = node_.config.runtime.grow_pool == config::GrowPool::kAuto &&
+                  takes_unsolicited_updates(runtime.nri_version);
+  log_info(0, "Container runtime connected",
+           {{"runtime", runtime.name},
+            {"version", runtime.version},
+            {"nriVersion", runtime.nri_version},
+            {"requestTimeoutMs", runtime.request_timeout.count()},
+            {"poolGrowth", push_is_safe_ ? "at once" : "with the next hook"}});
+}
+
+Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_synchronize(
+    std::vector<nri::ContainerInfo> containers, Deadline /*deadline*/) {
+  const std::string op = observe::new_op_id();
+  const auto begun = Deadline::Clock::now();
+  std::vector<ledger::ContainerFacts> facts;
+  facts.reserve(containers.size());
+  for (const nri::ContainerInfo& c : containers) facts.push_back(facts_of(c));
+  ledger::Synchronized result = books_.with_ledger([&](ledger::Ledger& l) { return l.synchronize(facts); });
+  in_doubt_ = false;  // what was pushed on the old connection can no longer arrive
+  for (const ledger::Finding& f : result.findings) {
+    log_warning("Container is treated as shared", {{"opID", op},
+                                                   {"pod", f.pod},
+                                                   {"container", f.container},
+                                                   {"containerID", f.id.get()},
+                                                   {"err", f.what.text}});
+  }
+  if (result.new_owner) worker_.post([this] { (void)books_.save(); });
+  metrics_.nri_synchronize_duration_seconds.observe(observe::Outcome::kSuccess,
+                                                    seconds(Deadline::Clock::now() - begun));
+  log_info(0, "Synchronized with the runtime",
+           {{"opID", op},
+            {"containers", containers.size()},
+            {"exclusive", result.exclusive},
+            {"shared", result.shared},
+            {"updates", result.updates.size()}});
+  return to_wire(std::move(result.updates));
+}
+
+void RuntimeService::on_synchronized() {
+  {
+    const Locked lock(mutex_);
+    lost_.clear();
+  }
+  synchronized_ = true;
+  metrics_.nri_connected.set(1);
+  metrics_.nri_connections_total.inc();
+  hooks_.synchronized();
+}
+
+void RuntimeService::on_disconnect(const Error& reason) {
+  const bool was = synchronized_.exchange(false);
+  {
+    const Locked lock(mutex_);
+    lost_ = reason.text;
+  }
+  metrics_.nri_connected.set(0);
+  if (was) log_warning("Container runtime disconnected; connecting again", {{"err", reason.text}});
+  hooks_.disconnected(reason.text);
+}
+
+Status RuntimeService::may_prepare() const {
+  if (!synchronized_) {
+    const Locked lock(mutex_);
+    return make_error(Errc::kUnavailable, "the container runtime is not connected ({}); try again", lost_);
+  }
+  if (in_doubt_) {
+    return make_error(
+        Errc::kUnavailable,
+        "the container runtime has not answered an update of the shared containers; try again when it has "
+        "reconnected");
+  }
+  return ok_status();
+}
+
+Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& container,
+                                                    Deadline /*deadline*/) {
+  const std::string op = observe::new_op_id();
+  const auto begun = Deadline::Clock::now();
+  Result<ledger::Placement> placed =
+      books_.with_ledger([&](ledger::Ledger& l) { return l.create(facts_of(container)); });
+  const auto took = Deadline::Clock::now() - begun;
+  const std::string pod = container.pod_namespace + "/" + container.pod_name;
+  if (!placed.ok()) {
+    metrics_.nri_create_container_duration_seconds.observe(observe::Outcome::kError,
+                                                           observe::AllocationMode::kUnknown, seconds(took));
+    log_info(0, "Container refused",
+             {{"opID", op},
+              {"pod", pod},
+              {"podUID", container.pod_uid.get()},
+              {"container", container.name},
+              {"containerID", container.id.get()},
+              {"reason", name_of(placed.error().code)},
+              {"err", placed.error().text}});
+    return std::move(placed).error();
+  }
+  metrics_.nri_create_container_duration_seconds.observe(observe::Outcome::kSuccess, mode_of(placed->kind),
+                                                         seconds(took));
+  if (placed->new_owner) worker_.post([this] { (void)books_.save(); });
+  if (observe::log_enabled(2)) {
+    log_info(2,
+             placed->kind == ledger::Kind::kExclusive ? "Container pinned" : "Container in the shared pool",
+             {{"opID", op},
+              {"pod", pod},
+              {"podUID", container.pod_uid.get()},
+              {"container", container.name},
+              {"containerID", container.id.get()},
+              {"cpus", placed->cpus.to_string()},
+              {"updates", placed->updates.size()}});
+  }
+  nri::CreateAnswer answer;
+  answer.cpus = std::move(placed->cpus);
+  answer.updates = to_wire(std::move(placed->updates));
+  return answer;
+}
+
+Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_update(const nri::ContainerInfo& container,
+                                                                    Deadline /*deadline*/) {
+  std::optional<CpuSet> cpus =
+      books_.with_ledger([&](const ledger::Ledger& l) { return l.placement_of(container.id); });
+  if (!cpus || cpus->empty()) return std::vector<nri::ContainerUpdate>{};
+  log_info(4, "Container keeps its CPUs through an update",
+           {{"pod", container.pod_namespace + "/" + container.pod_name},
+            {"container", container.name},
+            {"cpus", cpus->to_string()}});
+  return std::vector<nri::ContainerUpdate>{{container.id, *std::move(cpus)}};
+}
+
+Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_stop(const nri::ContainerInfo& container,
+                                                                  Deadline /*deadline*/) {
+  const auto begun = Deadline::Clock::now();
+  const bool carry = !can_push();
+  struct Ended {
+    std::optional<ledger::Kind> kind;
+    std::vector<ledger::Update> updates;
+  };
+  Ended ended = books_.with_ledger([&](ledger::Ledger& l) {
+    Ended e;
+    e.kind = l.kind_of(container.id);
+    l.remove(container.id);
+    if (carry) {
+      e.updates = l.stale_shared(kGrowthBatch);
+      l.note_told(e.updates, true);
+    }
+    return e;
+  });
+  if (ended.kind) {
+    metrics_.nri_stop_container_duration_seconds.observe(observe::Outcome::kSuccess, mode_of(*ended.kind),
+                                                         seconds(Deadline::Clock::now() - begun));
+    log_info(2, "Container stopped",
+             {{"pod", container.pod_namespace + "/" + container.pod_name},
+              {"container", container.name},
+              {"containerID", container.id.get()}});
+  }
+  return to_wire(std::move(ended.updates));
+}
+
+void RuntimeService::on_remove(const nri::ContainerInfo& container) {
+  const auto begun = Deadline::Clock::now();
+  const std::optional<ledger::Kind> kind = books_.with_ledger([&](ledger::Ledger& l) {
+    const std::optional<ledger::Kind> k = l.kind_of(container.id);
+    l.remove(container.id);
+    return k;
+  });
+  if (!kind) return;
+  metrics_.nri_remove_container_duration_seconds.observe(observe::Outcome::kSuccess, mode_of(*kind),
+                                                         seconds(Deadline::Clock::now() - begun));
+  log_info(2, "Container removed without a stop before",
+           {{"pod", container.pod_namespace + "/" + container.pod_name},
+            {"container", container.name},
+            {"containerID", container.id.get()}});
+}
+
+bool RuntimeService::can_push() const { return push_is_safe_ && synchronized_ && push_ != nullptr; }
+
+void RuntimeService::pool_grew() {
+  if (!can_push() || growth_planned_.exchange(true)) return;
+  worker_.post_after(kGrowthDelay, [this] { grow(); });
+}
+
+void RuntimeService::grow() {
+  growth_planned_ = false;
+  if (!can_push() || in_doubt_) return;
+  const std::vector<ledger::Update> updates =
+      books_.with_ledger([&](const ledger::Ledger& l) { return l.stale_shared(kGrowthBatch); });
+  if (updates.empty()) return;
+  const Status pushed = push_(to_wire(updates), kPushLimit);
+  books_.with_ledger([&](ledger::Ledger& l) { l.note_told(updates, pushed.ok()); });
+  if (!pushed.ok()) {
+    log_warning("Running shared containers could not be widened; the next hook carries it",
+                {{"containers", updates.size()}, {"err", pushed.error().text}});
+    // No answer in time: the runtime may still carry it out, over a claim that would be prepared meanwhile.
+    if (pushed.error().code == Errc::kUnavailable && synchronized_) in_doubt_ = true;
+    return;
+  }
+  log_info(4, "Running shared containers widened",
+           {{"containers", updates.size()}, {"cpus", updates[0].cpus.to_string()}});
+  if (!growth_planned_.exchange(true))
+    worker_.post([this] { grow(); });  // prepares that wait come in between
+}
+
+}  // namespace dracpu::agent

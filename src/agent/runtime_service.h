@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// The container runtime's hooks turned into steps of the ledger.
+//
+// A hook takes the lock for the step and nothing else: no file, no network. A changed owner is saved later by
+// the worker; until then the CDI file and the running container say the same. Threads As nri::Handler: one
+// call after the other, on the plugin's worker thread.
+
+#ifndef DRACPU_AGENT_RUNTIME_SERVICE_H_
+#define DRACPU_AGENT_RUNTIME_SERVICE_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/books.h"
+#include "agent/worker.h"
+#include "base/mutex.h"
+#include "nri/plugin.h"
+#include "observe/metrics.h"
+
+namespace dracpu::agent {
+
+// "v0.12.3", "0.12.1-rc1" → true if at least 0.12.1, the first without the deadlock on unsolicited updates
+// (spec nri-wire 4.13). Unknown text is false.
+bool takes_unsolicited_updates(std::string_view nri_version);
+
+class RuntimeService final : public nri::Handler {
+ public:
+  struct Hooks {
+    std::function<void()> synchronized;
+    std::function<void(const std::string& reason)> disconnected;
+  };
+  using Push = std::function<Status(const std::vector<nri::ContainerUpdate>& updates,
+                                    std::chrono::milliseconds timeout)>;
+
+  RuntimeService(const Node& node, Books& books, Worker& worker, observe::Metrics& metrics, Hooks hooks);
+
+  // How to send unsolicited updates; set once the plugin exists.
+  void set_push(Push push);
+
+  void on_configure(const nri::RuntimeInfo& runtime) override;
+  Result<std::vector<nri::ContainerUpdate>> on_synchronize(std::vector<nri::ContainerInfo> containers,
+                                                           Deadline deadline) override;
+  void on_synchronized() override;
+  Result<nri::CreateAnswer> on_create(const nri::ContainerInfo& container, Deadline deadline) override;
+  Result<std::vector<nri::ContainerUpdate>> on_update(const nri::ContainerInfo& container,
+                                                      Deadline deadline) override;
+  Result<std::vector<nri::ContainerUpdate>> on_stop(const nri::ContainerInfo& container,
+                                                    Deadline deadline) override;
+  void on_remove(const nri::ContainerInfo& container) override;
+  void on_disconnect(const Error& reason) override;
+
+  // Connected, synchronized, and no pushed update in doubt: prepare is safe.
+  Status may_prepare() const;
+  // The pool grew: widen the running shared containers soon (RULINGS 15).
+  void pool_grew();
+
+ private:
+  void grow();
+  bool can_push() const;
+
+  const Node& node_;
+  Books& books_;
+  Worker& worker_;
+  observe::Metrics& metrics_;
+  Hooks hooks_;
+  Push push_;
+  std::atomic<bool> synchronized_{false};
+  std::atomic<bool> push_is_safe_{false};
+  std::atomic<bool> in_doubt_{false};
+  std::atomic<bool> growth_planned_{false};
+  mutable Mutex mutex_;
+  std::string lost_ DRACPU_GUARDED_BY(mutex_) = "not connected yet";
+};
+
+}  // namespace dracpu::agent
+
+#endif  // DRACPU_AGENT_RUNTIME_SERVICE_H_

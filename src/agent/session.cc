@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "agent/session.h"
+
+#include "device/build.h"
+#include "kube/claim.h"
+#include "kube/credentials.h"
+#include "observe/log.h"
+
+namespace dracpu::agent {
+namespace {
+
+using observe::log_error;
+using observe::log_info;
+using observe::log_warning;
+
+constexpr std::chrono::seconds kTick{5};
+constexpr std::chrono::seconds kMaxRegistrationWait{300};
+constexpr std::chrono::hours kLostCheck{1};  // RULINGS 10
+
+kubelet::ServerOptions server_options(const Node& node) {
+  kubelet::ServerOptions out;
+  out.kubelet_root_dir = node.config.runtime.kubelet_root_dir;
+  out.driver_name = node.config.publish.driver_name;
+  return out;
+}
+
+std::vector<kubelet::DeviceHealth> health_report(const Node& node) {
+  std::vector<kubelet::DeviceHealth> out;
+  out.reserve(node.devices.size());
+  for (const device::Device& d : node.devices) {
+    out.push_back({node.name, d.name, kubelet::Health::kHealthy, "device initialized"});
+  }
+  return out;
+}
+
+}  // namespace
+
+Status timed_step(observe::Metrics& metrics, std::string_view name, const std::function<Status()>& work) {
+  const auto begun = std::chrono::steady_clock::now();
+  Status result = work();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  metrics.start_step_duration_seconds.set(name, took.count());
+  if (result.ok()) {
+    log_info(2, "Start step done", {{"step", name}, {"ms", took.count() * 1000}});
+    return result;
+  }
+  return std::move(result).error().while_doing(fmt::format("start step {}", name));
+}
+
+Session::Session(const Node& node, const Guard& guard, Wake& wake, observe::Metrics& metrics,
+                 observe::HealthState& health)
+    : node_(node),
+      guard_(guard),
+      wake_(wake),
+      metrics_(metrics),
+      health_(health),
+      books_(node),
+      runtime_(node, books_, worker_, metrics,
+               {[this] {
+                  health_.set_ok("nri");
+                  synchronized_ = true;
+                  wake_.notify();
+                },
+                [this](const std::string& reason) { health_.set_failed("nri", reason); }}) {}
+
+Session::~Session() { stop(); }
+
+Status Session::start_files() {
+  Result<Books::Loaded> loaded = books_.load();
+  if (!loaded.ok()) return std::move(loaded).error();
+  for (const std::string& w : loaded->warnings) log_warning("State needs attention", {{"err", w}});
+  for (const Error& e : books_.rewrite_missing_cdi())
+    log_error("CDI file not written; its container cannot start", e);
+  log_info(0, "State loaded",
+           {{"claimsFromStateFile", loaded->from_state},
+            {"claimsFromCDI", loaded->from_cdi},
+            {"newBoot", loaded->new_boot}});
+  return books_.save();
+}
+
+Status Session::start_api() {
+  Result<kube::ClientConfig> config = kube::load_client_config(node_.config.runtime.kubeconfig);
+  if (!config.ok()) return std::move(config).error();
+  Result<std::unique_ptr<kube::HttpClient>> client = kube::HttpClient::create(*std::move(config));
+  if (!client.ok()) return std::move(client).error();
+  client_ = *std::move(client);
+  kube::PublisherOptions options;
+  options.driver = node_.config.publish.driver_name;
+  options.node = node_.name;
+  if (node_.config.publish.node_allocatable_mapping) {
+    options.mapping = kube::AllocatableMapping{"cpu", device::cpu_capacity_name(options.driver)};
+  }
+  kube::PublisherCallbacks callbacks;
+  callbacks.on_state = [this](const kube::PublisherState& state) { on_slices(state); };
+  callbacks.on_warning = [](const std::string& text) {
+    log_warning("Part of the slices cannot be published", {{"err", text}});
+  };
+  publisher_ = kube::SlicePublisher::start(*client_, std::move(options), std::move(callbacks));
+  return ok_status();
+}
+
+void Session::start_runtime() {
+  nri::PluginOptions options;
+  options.socket = node_.config.runtime.nri_socket;
+  plugin_ = nri::Plugin::start(std::move(options), runtime_);
+  runtime_.set_push(
+      [this](const std::vector<nri::ContainerUpdate>& updates, std::chrono::milliseconds timeout) {
+        return plugin_->update_containers(updates, timeout);
+      });
+}
+
+Status Session::start_kubelet() {
+  Result<std::unique_ptr<kubelet::Server>> server = kubelet::Server::start(server_options(node_), *claims_);
+  if (!server.ok()) return std::move(server).error();
+  server_ = *std::move(server);
+  server_->set_health(health_report(node_));
+  registration_due_ = Clock::now() + registration_wait_;
+  return ok_status();
+}
+
+void Session::publish() {
+  std::vector<device::Slice> slices = device::cut_into_slices(node_.devices);
+  log_info(2, "Publishing", {{"devices", node_.devices.size()}, {"slices", slices.size()}});
+  if (node_.devices.empty())
+    log_warning("No device to publish: every CPU is reserved or its facts are incomplete");
+  publisher_->publish(std::move(slices));
+}
+
+bool Session::wait_for_runtime() {
+  while (!synchronized_ && !wake_.stop_requested()) {
+    wake_.wait_until(Clock::now() + kTick);
+    health_.beat("main");
+    if (!guard_.still_ours()) return false;
+  }
+  return !wake_.stop_requested();
+}
+
+TermEnd Session::serve() {
+  health_.set_failed("nri", "not connected yet");
+  health_.set_failed("kubelet", "not registered yet");
+  health_.set_failed("slices", "not published yet");
+  for (const auto& [name, work] : std::initializer_list<std::pair<const char*, std::function<Status()>>>{
+           {"state", [this] { return start_files(); }}, {"api", [this] { return start_api(); }}}) {
+    if (Status s = timed_step(metrics_, name, work); !s.ok()) {
+      log_error("Cannot start", s.error());
+      return TermEnd::kFatal;
+    }
+  }
+  ClaimService::Hooks hooks;
+  hooks.may_prepare = [this] { return runtime_.may_prepare(); };
+  hooks.pool_grew = [this] { runtime_.pool_grew(); };
+  hooks.registration = [this](bool registered, const std::string& error) {
+    on_registration(registered, error);
+  };
+  claims_ = std::make_unique<ClaimService>(
+      node_, books_, worker_,
+      [this](const std::string& ns, const std::string& name, Deadline deadline,
+             std::function<void(Result<kube::Claim>)> done) {
+        kube::get_claim(*client_, ns, name, deadline, std::move(done));
+      },
+      metrics_, std::move(hooks));
+
+  bool connected = false;
+  (void)timed_step(metrics_, "runtime", [&] {
+    start_runtime();
+    connected = wait_for_runtime();
+    return ok_status();
+  });
+  if (wake_.stop_requested()) return TermEnd::kStop;
+  if (!connected) return TermEnd::kStepBack;
+  if (Status s = timed_step(metrics_, "kubelet", [this] { return start_kubelet(); }); !s.ok()) {
+    log_error("Cannot start", s.error());
+    return TermEnd::kFatal;
+  }
+  publish();
+  next_lost_check_ = Clock::now() + std::chrono::seconds(10);
+  while (!wake_.stop_requested()) {
+    const Clock::time_point now = Clock::now();
+    if (!still_alone()) return TermEnd::kStepBack;
+    tick(now);
+    wake_.wait_until(now + kTick);
+  }
+  return TermEnd::kStop;
+}
+
+bool Session::still_alone() {
+  if (!guard_.still_ours()) {
+    log_error("Stepping back", make_error(Errc::kConflict,
+                                          "the lock \"{}\" was removed or replaced; another driver may have "
+                                          "started",
+                                          guard_.path().string()));
+    metrics_.foreign_owner_total.inc();
+    return false;
+  }
+  if (server_ && server_->sockets_replaced()) {
+    log_error("Stepping back",
+              make_error(Errc::kConflict,
+                         "the kubelet sockets of {} were replaced; another driver runs on this node",
+                         node_.config.publish.driver_name));
+    metrics_.foreign_owner_total.inc();
+    return false;
+  }
+  return true;
+}
+
+void Session::tick(Clock::time_point now) {
+  health_.beat("main");
+  count_slice_writes();
+  retry_registration(now);
+  if (now >= next_lost_check_) {
+    next_lost_check_ = now + kLostCheck;
+    worker_.post([this] { claims_->collect_lost_claims(); });
+  }
+  const std::size_t stale = books_.with_ledger([](const ledger::Ledger& l) { return l.stale_count(); });
+  if (stale == 0) stale_since_ = Clock::time_point{};
+  if (stale > 0 && stale_since_ == Clock::time_point{}) stale_since_ = now;
+  metrics_.stale_pool_seconds.set(stale == 0 ? 0.0
+                                             : std::chrono::duration<double>(now - stale_since_).count());
+}
+
+void Session::retry_registration(Clock::time_point now) {
+  if (registered_ || now < registration_due_) return;
+  registration_wait_ = std::min(registration_wait_ * 2, kMaxRegistrationWait);
+  log_warning("The kubelet has not registered this driver; offering the sockets anew",
+              {{"kubeletRootDir", node_.config.runtime.kubelet_root_dir.string()},
+               {"nextTrySeconds", registration_wait_.count()}});
+  server_.reset();  // stops; null if opening the sockets failed last time
+  if (Status s = start_kubelet(); !s.ok()) log_error("Kubelet sockets not open", s.error());
+  registration_due_ = now + registration_wait_;
+}
+
+void Session::on_registration(bool registered, const std::string& error) {
+  registered_ = registered;
+  if (registered) {
+    log_info(0, "Registered with the kubelet", {{"driver", node_.config.publish.driver_name}});
+    health_.set_ok("kubelet");
+    health_.set_started();
+  } else {
+    log_warning("The kubelet refused the registration", {{"err", error}});
+    health_.set_failed("kubelet", error);
+  }
+  wake_.notify();
+}
+
+void Session::on_slices(const kube::PublisherState& state) {
+  if (state.synced) {
+    if (health_.set_ok("slices"))
+      log_info(0, "Slices published", {{"slices", state.slices}, {"generation", state.generation}});
+  } else if (health_.set_failed("slices",
+                                state.error.empty() ? "not in step with the API server" : state.error) &&
+             !state.error.empty()) {
+    log_warning("Slices are not in step with the API server", {{"err", state.error}});
+  }
+}
+
+void Session::count_slice_writes() {
+  const kube::PublisherStats now = publisher_->stats();
+  const auto writes = [](const kube::PublisherStats& s) { return s.creates + s.updates + s.deletes; };
+  metrics_.slice_writes_total.inc(observe::Outcome::kSuccess, writes(now) - writes(counted_));
+  if (now.api_errors > counted_.api_errors)
+    metrics_.api_errors_total.inc("slices", now.api_errors - counted_.api_errors);
+  counted_ = now;
+}
+
+void Session::stop() {
+  // Start order backwards. The kubelet's running calls and the runtime's running hook may finish.
+  if (publisher_) publisher_->stop();
+  if (server_) server_->stop();
+  if (plugin_) plugin_->stop();
+  worker_.stop();
+  health_.set_failed("kubelet", "stopping");
+  health_.set_failed("nri", "stopping");
+}
+
+}  // namespace dracpu::agent

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// One term as the node's owner: from the lock taken to the lock given back.
+//
+// Holds every part that talks to a peer. serve() runs on the main thread; the parts bring their own threads
+// and nudge it through Wake. When somebody replaces our lock or sockets the term ends with kStepBack:
+// everything is stopped, and the caller starts over from the guard. Threads Construct, serve and destroy on
+// the main thread.
+
+#ifndef DRACPU_AGENT_SESSION_H_
+#define DRACPU_AGENT_SESSION_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/books.h"
+#include "agent/claim_service.h"
+#include "agent/guard.h"
+#include "agent/node.h"
+#include "agent/runtime_service.h"
+#include "agent/wake.h"
+#include "agent/worker.h"
+#include "kube/slice_publisher.h"
+#include "kubelet/server.h"
+#include "nri/plugin.h"
+#include "observe/health.h"
+#include "observe/metrics.h"
+
+namespace dracpu::agent {
+
+enum class TermEnd {
+  kStop,      // asked to
+  kStepBack,  // we may not be alone
+  kFatal,     // cannot serve; the log says why
+};
+
+// Runs `work`, and notes its name and time in the log and the metric.
+Status timed_step(observe::Metrics& metrics, std::string_view name, const std::function<Status()>& work);
+
+class Session {
+ public:
+  Session(const Node& node, const Guard& guard, Wake& wake, observe::Metrics& metrics,
+          observe::HealthState& health);
+  ~Session();
+
+  TermEnd serve();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Status start_files();
+  Status start_api();
+  void start_runtime();
+  Status start_kubelet();
+  void publish();
+  bool wait_for_runtime();
+  void tick(Clock::time_point now);
+  bool still_alone();
+  void retry_registration(Clock::time_point now);
+  void on_registration(bool registered, const std::string& error);
+  void on_slices(const kube::PublisherState& state);
+  void count_slice_writes();
+  void stop();
+
+  const Node& node_;
+  const Guard& guard_;
+  Wake& wake_;
+  observe::Metrics& metrics_;
+  observe::HealthState& health_;
+
+  std::atomic<bool> synchronized_{false};
+  std::atomic<bool> registered_{false};
+  std::atomic<bool> published_{false};
+  Clock::time_point registration_due_{};
+  std::chrono::seconds registration_wait_{30};
+  Clock::time_point stale_since_{};
+  Clock::time_point next_lost_check_{};
+  kube::PublisherStats counted_;
+
+  // Declared so that each part is destroyed before those it uses.
+  Books books_;
+  Worker worker_;
+  RuntimeService runtime_;
+  std::unique_ptr<ClaimService> claims_;
+  std::unique_ptr<kube::HttpClient> client_;
+  std::unique_ptr<kube::SlicePublisher> publisher_;
+  std::unique_ptr<nri::Plugin> plugin_;
+  std::unique_ptr<kubelet::Server> server_;
+};
+
+}  // namespace dracpu::agent
+
+#endif  // DRACPU_AGENT_SESSION_H_

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "agent/state_codec.h"
+
+#include <boost/json.hpp>
+
+namespace dracpu::agent {
+namespace json = boost::json;
+namespace {
+
+Error bad(std::string_view path, std::string_view what) {
+  return make_error(Errc::kCorrupt, "{}: {}", path, what);
+}
+
+Result<std::string> text(const json::object& object, std::string_view key, std::string_view path) {
+  const json::value* v = object.if_contains(key);
+  if (v == nullptr || !v->is_string()) return bad(fmt::format("{}.{}", path, key), "expected a string");
+  return std::string(v->get_string().c_str(), v->get_string().size());
+}
+
+Result<ledger::Grant> decode_grant(const json::value& value, std::string_view path) {
+  if (!value.is_object()) return bad(path, "expected an object");
+  const json::object& object = value.get_object();
+  ledger::Grant out;
+  for (const auto& [key, to] :
+       {std::pair{"request", &out.request}, {"pool", &out.pool}, {"device", &out.device}}) {
+    Result<std::string> got = text(object, key, path);
+    if (!got.ok()) return std::move(got).error();
+    *to = *std::move(got);
+  }
+  if (object.contains("shareID")) {
+    Result<std::string> share = text(object, "shareID", path);
+    if (!share.ok()) return std::move(share).error();
+    out.share_id = *std::move(share);
+  }
+  const json::value* cpus = object.if_contains("cpus");
+  if (cpus == nullptr || !cpus->is_int64() || cpus->get_int64() < 0) {
+    return bad(fmt::format("{}.cpus", path), "expected a number");
+  }
+  out.cpus = static_cast<std::size_t>(cpus->get_int64());
+  return out;
+}
+
+Result<std::pair<ClaimUid, ledger::Claim>> decode_claim(const json::value& value, const std::string& path) {
+  if (!value.is_object()) return bad(path, "expected an object");
+  const json::object& object = value.get_object();
+  ledger::Claim claim;
+  Result<std::string> uid = text(object, "uid", path);
+  if (!uid.ok()) return std::move(uid).error();
+  Result<std::string> ns = text(object, "namespace", path);
+  if (!ns.ok()) return std::move(ns).error();
+  Result<std::string> name = text(object, "name", path);
+  if (!name.ok()) return std::move(name).error();
+  Result<std::string> list = text(object, "cpus", path);
+  if (!list.ok()) return std::move(list).error();
+  Result<CpuSet> cpus = CpuSet::parse(*list);
+  if (!cpus.ok()) return bad(path + ".cpus", cpus.error().text);
+  claim.ns = *std::move(ns);
+  claim.name = *std::move(name);
+  claim.cpus = *std::move(cpus);
+  claim.committed = true;
+  if (const json::value* owner = object.if_contains("owner"); owner != nullptr) {
+    if (!owner->is_object()) return bad(path + ".owner", "expected an object");
+    Result<std::string> pod = text(owner->get_object(), "podUID", path + ".owner");
+    if (!pod.ok()) return std::move(pod).error();
+    Result<std::string> container = text(owner->get_object(), "container", path + ".owner");
+    if (!container.ok()) return std::move(container).error();
+    claim.owner = ledger::Owner{PodUid(*std::move(pod)), *std::move(container)};
+  }
+  if (const json::value* results = object.if_contains("results"); results != nullptr) {
+    if (!results->is_array()) return bad(path + ".results", "expected an array");
+    for (std::size_t i = 0; i < results->get_array().size(); ++i) {
+      Result<ledger::Grant> grant =
+          decode_grant(results->get_array()[i], fmt::format("{}.results[{}]", path, i));
+      if (!grant.ok()) return std::move(grant).error();
+      claim.grants.push_back(*std::move(grant));
+    }
+  }
+  return std::pair{ClaimUid(*std::move(uid)), std::move(claim)};
+}
+
+}  // namespace
+
+std::string encode_state(const State& state) {
+  json::array claims;
+  for (const auto& [uid, claim] : state.claims) {
+    json::object object{
+        {"uid", uid.get()}, {"namespace", claim.ns}, {"name", claim.name}, {"cpus", claim.cpus.to_string()}};
+    if (claim.owner) {
+      object["owner"] =
+          json::object{{"podUID", claim.owner->pod.get()}, {"container", claim.owner->container}};
+    }
+    json::array results;
+    for (const ledger::Grant& g : claim.grants) {
+      json::object result{{"request", g.request}, {"pool", g.pool}, {"device", g.device}, {"cpus", g.cpus}};
+      if (g.share_id) result["shareID"] = *g.share_id;
+      results.push_back(std::move(result));
+    }
+    object["results"] = std::move(results);
+    claims.push_back(std::move(object));
+  }
+  const json::object out{{"bootID", state.boot_id},
+                         {"node", state.node},
+                         {"driver", state.driver},
+                         {"claims", std::move(claims)}};
+  return json::serialize(out) + "\n";
+}
+
+Result<State> decode_state(std::string_view text_in) {
+  json::error_code ec;
+  const json::value root = json::parse(text_in, ec);
+  if (ec) return bad("state", ec.message());
+  if (!root.is_object()) return bad("state", "expected an object");
+  const json::object& object = root.get_object();
+  State out;
+  for (const auto& [key, to] :
+       {std::pair{"bootID", &out.boot_id}, {"node", &out.node}, {"driver", &out.driver}}) {
+    Result<std::string> got = text(object, key, "state");
+    if (!got.ok()) return std::move(got).error();
+    *to = *std::move(got);
+  }
+  const json::value* claims = object.if_contains("claims");
+  if (claims == nullptr || !claims->is_array()) return bad("state.claims", "expected an array");
+  for (std::size_t i = 0; i < claims->get_array().size(); ++i) {
+    const std::string path = fmt::format("state.claims[{}]", i);
+    Result<std::pair<ClaimUid, ledger::Claim>> claim = decode_claim(claims->get_array()[i], path);
+    if (!claim.ok()) return std::move(claim).error();
+    if (!out.claims.insert(*std::move(claim)).second) return bad(path + ".uid", "the claim is there twice");
+  }
+  return out;
+}
+
+}  // namespace dracpu::agent

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// The ledger's claims as JSON, the payload of the state file.
+//
+// {"bootID":…,"node":…,"driver":…,"claims":[{"uid","namespace","name","cpus","owner":{"podUID","container"},
+//  "results":[{"request","pool","device","shareID","cpus"}]}]}
+// Errors  kCorrupt names the JSON path that is missing or has the wrong type.
+// Threads Pure.
+
+#ifndef DRACPU_AGENT_STATE_CODEC_H_
+#define DRACPU_AGENT_STATE_CODEC_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "ledger/ledger.h"
+
+namespace dracpu::agent {
+
+struct State {
+  std::string boot_id;
+  std::string node;
+  std::string driver;
+  std::map<ClaimUid, ledger::Claim> claims;
+};
+
+std::string encode_state(const State& state);
+Result<State> decode_state(std::string_view json);
+
+}  // namespace dracpu::agent
+
+#endif  // DRACPU_AGENT_STATE_CODEC_H_

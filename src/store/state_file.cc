@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "store/state_file.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <chrono>
+#include <system_error>
+
+#include "base/strings.h"
+
+namespace dracpu::store {
+namespace {
+
+constexpr int kMajor = 1;
+constexpr int kMinor = 0;
+constexpr std::string_view kMagic = "dracpu-state ";
+constexpr std::size_t kMaxHeader = 200;
+
+std::string sha256_hex(std::string_view data) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int length = 0;
+  if (EVP_Digest(data.data(), data.size(), digest.data(), &length, EVP_sha256(), nullptr) != 1)
+    return "unavailable";
+  std::string out;
+  for (unsigned int i = 0; i < length; ++i) out += fmt::format("{:02x}", digest[i]);
+  return out;
+}
+
+Error corrupt(std::string_view what) { return make_error(Errc::kCorrupt, "{}", what); }
+
+}  // namespace
+
+std::string seal(std::string_view payload) {
+  return fmt::format("{}{}.{} sha256={} bytes={}\n{}", kMagic, kMajor, kMinor, sha256_hex(payload),
+                     payload.size(), payload);
+}
+
+Result<std::string> unseal(std::string_view bytes) {
+  const std::size_t end = bytes.substr(0, kMaxHeader).find('\n');
+  if (end == std::string_view::npos || !bytes.starts_with(kMagic))
+    return corrupt("the first line is not a state header");
+  const std::vector<std::string_view> words = split(bytes.substr(kMagic.size(), end - kMagic.size()), ' ');
+  if (words.size() < 3) return corrupt("the first line is not a state header");
+  const std::vector<std::string_view> version = split(words[0], '.');
+  const std::optional<int> major = version.size() == 2 ? parse_number<int>(version[0]) : std::nullopt;
+  if (!major) return corrupt("the version in the first line is not a version");
+  if (*major != kMajor) {
+    return make_error(Errc::kUnsupported, "format {} is not known to this release, which reads {}.x",
+                      words[0], kMajor);
+  }
+  const std::string_view payload = bytes.substr(end + 1);
+  if (words[2] != fmt::format("bytes={}", payload.size())) {
+    return make_error(Errc::kCorrupt, "{} bytes follow the first line, which says {}", payload.size(),
+                      words[2]);
+  }
+  if (words[1] != "sha256=" + sha256_hex(payload)) return corrupt("the checksum does not match the content");
+  return std::string(payload);
+}
+
+Result<std::string> StateFile::load() const {
+  Result<std::string> bytes = read_file(path_, std::size_t{64} << 20U);
+  if (!bytes.ok()) return std::move(bytes).error();
+  Result<std::string> payload = unseal(*bytes);
+  if (!payload.ok())
+    return std::move(payload).error().while_doing(fmt::format("state file \"{}\"", path_.string()));
+  return payload;
+}
+
+Status StateFile::save(std::string_view payload) {
+  std::error_code ec;
+  const std::filesystem::path folder = path_.parent_path();
+  if (!std::filesystem::exists(folder, ec)) {
+    std::filesystem::create_directories(folder, ec);
+    if (ec) return make_error(Errc::kUnavailable, "make folder \"{}\": {}", folder.string(), ec.message());
+    std::filesystem::permissions(folder, std::filesystem::perms(0750), ec);
+  }
+  return replace_file(ops_, path_, seal(payload), 0600);
+}
+
+Result<std::filesystem::path> StateFile::set_aside() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::filesystem::path to = fmt::format("{}.unreadable-{}", path_.string(),
+                                               std::chrono::duration_cast<std::chrono::seconds>(now).count());
+  if (Status s = ops_.rename(path_, to); !s.ok()) return std::move(s).error();
+  return to;
+}
+
+}  // namespace dracpu::store

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// One durable file with a header that proves its content: what was written is read back, or an error says why
+// not.
+//
+// Form    First line `dracpu-state MAJOR.MINOR sha256=HEX bytes=N`, then N bytes of payload. The checksum
+// covers the
+//         payload exactly as it lies on disk. What the payload means is the caller's business.
+// Errors  load()  kNotFound     there is no file
+//                 kCorrupt      header or checksum is wrong, or the file is cut short
+//                 kUnsupported  another MAJOR: written by a release that this one cannot read
+//                 kUnavailable  the kernel refused
+//         save()  kUnavailable; the old content stands (see replace_file)
+// Cost    save() is two syncs, some milliseconds on a disk: never under a lock that a hook needs.
+// Threads One caller at a time.
+
+#ifndef DRACPU_STORE_STATE_FILE_H_
+#define DRACPU_STORE_STATE_FILE_H_
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+#include "base/result.h"
+
+namespace dracpu::store {
+
+class StateFile {
+ public:
+  explicit StateFile(std::filesystem::path path, FileOps& ops = real_file_ops())
+      : path_(std::move(path)), ops_(ops) {}
+
+  const std::filesystem::path& path() const { return path_; }
+
+  Result<std::string> load() const;
+  // Mode 0600. Makes the folder (0750) if it is missing.
+  Status save(std::string_view payload);
+  // Renames an unreadable file to NAME.unreadable-<seconds since 1970>, so that nothing is lost; gives the
+  // new name.
+  Result<std::filesystem::path> set_aside();
+
+ private:
+  std::filesystem::path path_;
+  FileOps& ops_;
+};
+
+// The bytes that save() writes and load() accepts. For tests and tools.
+std::string seal(std::string_view payload);
+Result<std::string> unseal(std::string_view bytes);
+
+}  // namespace dracpu::store
+
+#endif  // DRACPU_STORE_STATE_FILE_H_
