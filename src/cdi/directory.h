@@ -34,8 +34,7 @@
 
 namespace dracpu::cdi {
 
-inline constexpr std::string_view kKind =
-    "dra.k8s.io/cpu";  // does not move with the driver name (RULINGS 20)
+inline constexpr std::string_view kKind = "dra.k8s.io/cpu";       // whatever the driver's name (RULINGS 20)
 inline constexpr std::string_view kOldFileName = "dra.cpu.json";  // release 0.1.0, all claims in one
 
 // "dra.k8s.io/cpu=claim-<UID>", the text that the kubelet hands to the runtime.
