@@ -62,7 +62,8 @@ struct Group {
 
 struct L3Group {
   CpuSet cpus;
-  int label = 0;  // the kernel's cache id where all agree, else the lowest CPU
+  std::int64_t label = 0;          // `id` if every group of the machine has one, else the lowest CPU
+  std::optional<std::int64_t> id;  // the kernel's cache id, where all members agree
   std::optional<std::uint64_t> size_bytes;
 
   friend bool operator==(const L3Group&, const L3Group&) = default;
@@ -79,7 +80,7 @@ struct HugepagePool {
 
 struct Node {
   NumaNodeId id;
-  CpuSet cpus;  // empty for a memory-only node
+  CpuSet cpus;  // empty for a memory-only node; may overlap on faulty firmware, Cpu::node decides
   std::optional<std::uint64_t> memory_bytes;
   std::vector<HugepagePool> hugepages;  // ascending page size
   std::map<NumaNodeId, int> distance;   // kernel scale, 10 is local; empty if the row is not usable
