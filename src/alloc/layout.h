@@ -9,7 +9,7 @@
 // number,
 //           by socket, cluster and number (spec cpu-allocation section 1). A CPU without a last-level cache
 //           belongs to a cache of its socket, numbered after the real ones. CPUs of unknown socket or node
-//           share one nameless unit here; the numbers never leave this folder.
+//           share one nameless unit here; its number never leaves this folder.
 // Threads   Immutable after construction; share it freely.
 
 #ifndef DRACPU_ALLOC_LAYOUT_H_
@@ -26,6 +26,9 @@
 
 namespace dracpu::alloc {
 
+// Dense index of a CPU or a unit.
+using Index = std::uint32_t;
+
 // One CPU of a machine given as a table. Negative: not reported.
 struct Row {
   std::uint32_t cpu = 0;
@@ -36,13 +39,13 @@ struct Row {
   std::int64_t cache = -1;
 };
 
-// One socket, node, cache or core. Members and parents are dense indices.
+// One socket, node, cache or core. All lists ascend.
 struct Unit {
-  std::int64_t id = 0;                 // as the kernel numbers it; for cores the sort key
-  std::vector<std::uint32_t> cpus;     // ascending
-  std::vector<std::uint32_t> nodes;    // nodes that a member lies in
-  std::vector<std::uint32_t> sockets;  // sockets that a member lies in
-  std::vector<std::uint32_t> cores;    // cores with a member, ascending
+  std::int64_t id = 0;       // the kernel's number; for a core its sort key
+  std::vector<Index> cpus;   // members
+  std::vector<Index> nodes;  // nodes, sockets and cores that a member lies in
+  std::vector<Index> sockets;
+  std::vector<Index> cores;
 };
 
 class Layout {
@@ -50,36 +53,40 @@ class Layout {
   explicit Layout(const topology::Topology& topology);
   explicit Layout(std::span<const Row> rows);
 
-  std::size_t cpu_count() const { return cpus_.size(); }
-  const CpuSet& all() const { return all_; }
+  // Where a CPU belongs.
+  struct Place {
+    std::uint32_t number = 0;  // the kernel's
+    Index socket = 0;
+    Index node = 0;
+    Index cache = 0;
+    Index core = 0;
+  };
+  const std::vector<Place>& cpus() const { return cpus_; }  // ascending by number
   const std::vector<Unit>& sockets() const { return sockets_; }
   const std::vector<Unit>& nodes() const { return nodes_; }
   const std::vector<Unit>& caches() const { return caches_; }
   const std::vector<Unit>& cores() const { return cores_; }
 
-  // Where a CPU (dense index) belongs.
-  struct Place {
-    std::uint32_t number = 0;  // the kernel's
-    std::uint32_t socket = 0;
-    std::uint32_t node = 0;
-    std::uint32_t cache = 0;
-    std::uint32_t core = 0;
-  };
-  const std::vector<Place>& cpus() const { return cpus_; }
-  // Dense index of a CPU number, nothing for a CPU that the machine does not have.
-  std::optional<std::uint32_t> index_of(CpuId cpu) const;
+  // Nothing for a CPU that the machine does not have.
+  std::optional<Index> index_of(CpuId cpu) const;
+  // The kernel's numbers of a unit's members.
+  CpuSet cpus_of(const Unit& unit) const;
 
-  bool numa_first() const { return sockets_.size() >= nodes_.size(); }
+  // Which level is on top when packing.
+  bool is_numa_first() const { return sockets_.size() >= nodes_.size(); }
   std::size_t threads_per_core() const { return cores_.empty() ? 1 : cpus_.size() / cores_.size(); }
   std::size_t average_cache() const { return has_caches_ ? cpus_.size() / caches_.size() : 0; }
 
  private:
-  void build(std::vector<Row> rows, bool has_unique_core_numbers);
+  // `core` names the core of each row, in the order of `rows`, which ascend by CPU without repeats.
+  void build(const std::vector<Row>& rows, const std::vector<std::int64_t>& core);
 
-  CpuSet all_;
-  std::vector<Place> cpus_;                             // ascending by number
-  std::vector<std::uint32_t> index_;                    // CPU number → dense index, kNoIndex for none
-  std::vector<Unit> sockets_, nodes_, caches_, cores_;  // ascending by id
+  std::vector<Place> cpus_;
+  std::vector<Index> index_;  // by CPU number
+  std::vector<Unit> sockets_;
+  std::vector<Unit> nodes_;
+  std::vector<Unit> caches_;
+  std::vector<Unit> cores_;
   bool has_caches_ = false;
 };
 

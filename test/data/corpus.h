@@ -16,7 +16,7 @@
 
 namespace dracpu::test {
 
-// A new directory under the system's place for temporary files, removed with all it holds.
+// A new directory in memory, or where temporary files go, removed with all it holds.
 class TempDir {
  public:
   TempDir();
