@@ -39,6 +39,7 @@ struct ContainerInfo {
 struct ContainerUpdate {
   ContainerId id;
   CpuSet cpus;
+  std::string mems{};  // NUMA nodes in list form; empty: as they are
 };
 
 // The answer to CreateContainer: the cpuset of the new container (empty: leave the runtime's default) and
@@ -46,6 +47,7 @@ struct ContainerUpdate {
 struct CreateAnswer {
   CpuSet cpus;
   std::vector<ContainerUpdate> updates;
+  std::string mems{};  // NUMA nodes of the new container in list form; empty: the runtime's default
 };
 
 // From Configure.
@@ -73,6 +75,10 @@ class Handler {
                                                          Deadline deadline) = 0;
   virtual Result<std::vector<ContainerUpdate>> on_stop(const ContainerInfo& container, Deadline deadline) = 0;
   virtual void on_remove(const ContainerInfo& container) = 0;
+  // These containers did not get what the last answer said: it came after its deadline (the runtime was told
+  // "no" or is gone), could not be sent, or was too large for all of its updates. For a creation the new
+  // container is among them. A later answer may carry them again.
+  virtual void on_not_applied(const std::vector<ContainerId>& /*containers*/) {}
   // The connection is gone; hooks of it no longer count. Called once per connection that was configured.
   virtual void on_disconnect(const Error& reason) = 0;
 };
