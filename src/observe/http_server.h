@@ -12,11 +12,11 @@
 // Errors   start() gives kInvalidInput for an address that does not parse: nothing will listen. kUnavailable
 //          if it cannot be bound now (in a rolling update the old pod may still hold it): the server is
 //          running and tries again until it succeeds, which on_bound reports.
-// Limits   Timeouts as release 0.3.0 (header 5 s, read 10 s, write 10 s, idle 120 s), 64 connections (one
-// more
+// Limits   Timeouts as release 0.3.0 (header 5 s, write 10 s, idle 120 s; its 10 s for reading are for
+// bodies, which we refuse), 64 connections (one more
 //          is closed at once), 16 KiB of header, no body. A handler that throws gives 500.
 // Threads  route() before start(); handlers run on the server's own thread, so they must not block.
-//          stop() and port() from any thread. The destructor stops.
+//          stop() and port() from any other thread. The destructor stops.
 
 #ifndef DRACPU_OBSERVE_HTTP_SERVER_H_
 #define DRACPU_OBSERVE_HTTP_SERVER_H_
@@ -36,7 +36,6 @@ namespace dracpu::observe {
 struct HttpOptions {
   std::string bind_address;
   std::chrono::milliseconds header_timeout{5000};
-  std::chrono::milliseconds read_timeout{10000};  // first byte of the request to its end
   std::chrono::milliseconds write_timeout{10000};
   std::chrono::milliseconds idle_timeout{120000};
   std::chrono::milliseconds bind_retry{3000};

@@ -24,6 +24,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/mutex.h"
@@ -80,6 +81,8 @@ constexpr std::size_t label_count() {
   return LabelOf<E>::kValues.size();
 }
 
+// The HELP and TYPE lines.
+void append_header(std::string& out, const MetricInfo& info, TextFormat format);
 // `labels` is empty or like result="success",mode="shared".
 void append_sample(std::string& out, std::string_view name, std::string_view labels, double value);
 void append_sample(std::string& out, std::string_view name, std::string_view labels, std::uint64_t value);
@@ -184,6 +187,7 @@ class HistogramBy final : public Family {
  protected:
   void append_series(std::string& out, TextFormat format) const override {
     for (std::size_t i = 0; i < series_.size(); ++i) {
+      if (series_[i]->count() == 0) continue;
       series_[i]->append(out, info().name, label_text(LabelOf<E>::kKey, LabelOf<E>::kValues[i]), format);
     }
   }
@@ -208,6 +212,7 @@ class HistogramBy2 final : public Family {
  protected:
   void append_series(std::string& out, TextFormat format) const override {
     for (std::size_t i = 0; i < series_.size(); ++i) {
+      if (series_[i]->count() == 0) continue;
       const std::string labels = label_text(LabelOf<E>::kKey, LabelOf<E>::kValues[i / label_count<F>()]) +
                                  "," +
                                  label_text(LabelOf<F>::kKey, LabelOf<F>::kValues[i % label_count<F>()]);

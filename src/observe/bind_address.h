@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// The forms of an address that our HTTP endpoint listens on.
+//
+// Errors  kInvalidInput, naming the address and the forms that work.
+// Threads A value.
+
+#ifndef DRACPU_OBSERVE_BIND_ADDRESS_H_
+#define DRACPU_OBSERVE_BIND_ADDRESS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace dracpu::observe {
+
+struct BindAddress {
+  std::string host;  // a literal IP address; empty: every address of the node
+  std::uint16_t port = 0;
+  std::string unix_path;  // not empty: a unix socket, and the rest does not count
+};
+
+// ":8080", "127.0.0.1:8080", "[::1]:8080", "localhost:8080", "unix:/run/dracpu.sock". No names but localhost:
+// what listens must not depend on a resolver.
+Result<BindAddress> parse_bind_address(std::string_view text);
+
+}  // namespace dracpu::observe
+
+#endif  // DRACPU_OBSERVE_BIND_ADDRESS_H_
