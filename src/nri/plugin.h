@@ -30,6 +30,7 @@ struct PluginOptions {
   std::chrono::milliseconds first_retry{100};
   std::chrono::milliseconds max_retry{5000};
   std::chrono::milliseconds register_timeout{60000};  // generous: the runtime may be busy (spec 1.2)
+  std::chrono::milliseconds configure_timeout{5000};  // from "registered" to Configure (spec 4.2)
 };
 
 class Plugin {
@@ -42,8 +43,10 @@ class Plugin {
   // Finishes the hook in progress (at most `grace`), closes, joins its threads. No handler call afterwards.
   virtual void stop(std::chrono::milliseconds grace = std::chrono::milliseconds(1500)) = 0;
 
-  // Unsolicited updates (spec 4.13): only where the runtime's NRI is known to be >= 0.12.1. Waits for the
-  // answer. kUnavailable when not connected or not answered in time.
+  // Unsolicited updates (spec 4.13): only where the runtime's NRI is known to be >= 0.12.1. Waits until no
+  // hook is open and then for the answer; lists over 4 MiB go in several calls. kUnavailable when not
+  // connected and synchronized, refused, or not answered in time; kInternal from a handler call, where the
+  // runtime would wait for us while we wait for it, and for an update without CPUs.
   virtual Status update_containers(const std::vector<ContainerUpdate>& updates,
                                    std::chrono::milliseconds timeout) = 0;
 
