@@ -6,34 +6,18 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "alloc/packed.h"
+#include "alloc/subsets.h"
 
 namespace dracpu::alloc {
 namespace {
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-
-// Visits the k-element subsets of 0..n-1 in lexicographic order until `visit` returns false.
-template <typename F>
-void for_each_subset(std::size_t n, std::size_t k, F&& visit) {
-  if (k > n || k == 0) return;
-  std::vector<std::size_t> at(k);
-  std::iota(at.begin(), at.end(), std::size_t{0});
-  for (;;) {
-    if (!visit(std::as_const(at))) return;
-    std::size_t i = k;
-    while (i > 0 && at[i - 1] == n - k + i - 1) --i;
-    if (i == 0) return;
-    ++at[i - 1];
-    for (std::size_t j = i; j < k; ++j) at[j] = at[j - 1] + 1;
-  }
-}
 
 // What is left, squared and summed: every candidate gives away the same number of CPUs, so this orders
 // candidates exactly as the deviation does, in whole numbers.
@@ -63,7 +47,7 @@ struct Choice {
 
 // How many candidates are looked at in one request. Sixteen nodes need less; on larger machines the best one
 // seen so far is taken, so that nobody waits for minutes over a rounding question.
-constexpr std::size_t kMaxLooks = std::size_t{1} << 20U;
+constexpr std::size_t kMaxLooks = std::size_t{1} << 17U;
 
 class Effort {
  public:

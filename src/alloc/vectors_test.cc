@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <iostream>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "alloc/free_state.h"
 #include "alloc/pick.h"
+#include "alloc/policy.h"
 #include "data/corpus.h"
 
 namespace dracpu::alloc {
@@ -70,6 +72,10 @@ std::string answer_of(const Result<CpuSet>& result) {
   switch (result.error().code) {
     case Errc::kNoCapacity:
       return "insufficient-cpus";
+    case Errc::kInvalidInput:
+      return "smt-alignment";
+    case Errc::kUnsupported:
+      return "smt-alignment-physical";
     default:
       return "error: " + result.error().text;
   }
@@ -79,6 +85,12 @@ std::string wanted(const json::value& outcome) {
   const json::object& o = outcome.as_object();
   const json::value* error = o.if_contains("error");
   return std::string(error != nullptr ? error->as_string() : o.at("cpus").as_string());
+}
+
+CpuSet all_cpus(const Layout& layout) {
+  CpuSet out;
+  for (const Layout::Place& place : layout.cpus()) out.insert(CpuId(place.number));
+  return out;
 }
 
 Verdict compare(const json::object& vector, const std::string& got) {
@@ -102,9 +114,7 @@ Verdict run_allocation(const Layout& layout, const json::object& vector) {
 }
 
 Verdict run_sequence(const Layout& layout, const json::object& vector) {
-  CpuSet free;
-  for (const Layout::Place& place : layout.cpus()) free.insert(CpuId(place.number));
-  free -= cpus_at(vector, "reserved");
+  CpuSet free = all_cpus(layout) - cpus_at(vector, "reserved");
   std::map<std::string, CpuSet> held;
   for (const json::value& entry : vector.at("steps").as_array()) {
     const json::object& step = entry.as_object();
@@ -167,11 +177,49 @@ Verdict run_order(const Layout& layout, const json::object& vector) {
   return verdict;
 }
 
+std::vector<NumaNodeId> nodes_of(const json::value& list) {
+  std::vector<NumaNodeId> out;
+  for (const json::value& node : list.as_array())
+    out.emplace_back(static_cast<std::int32_t>(node.as_int64()));
+  return out;
+}
+
+std::size_t requested_of(const json::object& vector) {
+  return static_cast<std::size_t>(vector.at("requested").as_int64());
+}
+
+Verdict run_affinity(const Layout& layout, const json::object& vector) {
+  return compare(vector, answer_of(pick_near(layout, cpus_at(vector, "available"), requested_of(vector),
+                                             nodes_of(vector.at("affinity_numa")),
+                                             flag_at(vector, "align_by_socket"), options_of(vector))));
+}
+
+Verdict run_whole_cores(const Layout& layout, const json::object& vector) {
+  const CpuSet shared = all_cpus(layout) - cpus_at(vector, "held");
+  return compare(vector, answer_of(pick_whole_cores(layout, shared, cpus_at(vector, "reserved"),
+                                                    requested_of(vector), options_of(vector))));
+}
+
+Verdict run_hints(const Layout& layout, const json::object& vector) {
+  std::vector<Hint> got = numa_hints(layout, cpus_at(vector, "available"), cpus_at(vector, "reusable"),
+                                     requested_of(vector), flag_at(vector, "align_by_socket"));
+  std::vector<Hint> want;
+  for (const json::value& hint : vector.at("expect").at("hints").as_array()) {
+    want.push_back({nodes_of(hint.at("numa")), hint.at("preferred").as_bool()});
+  }
+  std::sort(got.begin(), got.end());
+  std::sort(want.begin(), want.end());
+  EXPECT_TRUE(got == want) << vector.at("name");
+  return got == want ? Verdict::kExpected : Verdict::kWrong;
+}
+
 Verdict run(const Layout& layout, const json::object& vector) {
   const json::string& kind = vector.at("class").as_string();
   if (kind == "sequence") return run_sequence(layout, vector);
   if (kind == "order") return run_order(layout, vector);
-  if (kind == "affinity" || kind == "hints" || kind == "full-pcpus-only") return Verdict::kNotAttempted;
+  if (kind == "affinity") return run_affinity(layout, vector);
+  if (kind == "hints") return run_hints(layout, vector);
+  if (kind == "full-pcpus-only") return run_whole_cores(layout, vector);
   if (!vector.contains("available") || !vector.contains("requested")) return Verdict::kNotAttempted;
   return run_allocation(layout, vector);
 }
