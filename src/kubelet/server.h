@@ -8,7 +8,8 @@
 // Errors  start() names the path and the fix (socket path over 107 bytes, folder missing or not writable).
 // Threads Handler calls come from gRPC threads, several at once; they must not block. `done` is called
 // exactly
-//         once, from any thread.
+//         once, from any thread, also after the caller has gone or the server has stopped; one that is
+//         dropped without a call answers the caller as an internal error.
 
 #ifndef DRACPU_KUBELET_SERVER_H_
 #define DRACPU_KUBELET_SERVER_H_
@@ -70,10 +71,17 @@ struct ServerOptions {
   std::string driver_name = "dra.cpu";
   std::chrono::seconds health_resend{10};
   std::chrono::seconds health_lease{20};
+  bool health = true;  // false: not advertised, and a watch ends with UNIMPLEMENTED
 };
 
-// Checks what can be known before anything is touched: absolute root, socket paths at most 107 bytes.
+// Checks what can be known before anything is touched: absolute root, driver name, socket paths at most 107
+// bytes, a health lease longer than the time between two reports.
 Status check_options(const ServerOptions& options);
+
+// Asks at both socket paths whether somebody listens there already: kConflict names the path and, where the
+// kernel tells it, the process. Meant for the owner of the lock, to find a driver that takes none (RULINGS
+// 4).
+Status check_no_other_driver(const ServerOptions& options);
 
 class Server {
  public:
@@ -82,10 +90,13 @@ class Server {
   // The DRA socket answers before the registration socket appears. Stale files at both paths are replaced.
   static Result<std::unique_ptr<Server>> start(ServerOptions options, Handler& handler);
 
-  // Registration socket first, then running calls get up to `grace`, then the DRA socket. Removes both files.
+  // Registration socket first, then running calls get up to `grace`, then the DRA socket. Removes both files,
+  // unless another driver has put its own there. A call that comes meanwhile is refused as UNAVAILABLE. Not
+  // from a handler call.
   virtual void stop(std::chrono::milliseconds grace = std::chrono::milliseconds(2000)) = 0;
 
-  // The whole current report; sent at once to every watcher and again every health_resend.
+  // The whole current report; sent at once to every watcher and again every health_resend. Before the first
+  // one watchers wait.
   virtual void set_health(std::vector<DeviceHealth> devices) = 0;
 
   // True if one of the two socket files is no longer the one we made (RULINGS 4: another driver took the
