@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include <array>
+
+#include "base/file.h"
+#include "base/strings.h"
+#include "config/parts.h"
+
+namespace dracpu::config {
+namespace {
+
+constexpr std::size_t kFileLimit = std::size_t{1} << 20U;
+constexpr std::size_t kSocketPathLimit = 107;  // sun_path has 108 bytes with its end
+constexpr std::size_t kDriverNameLimit = 63;   // the API server's for driver names
+
+struct DeprecatedFlag {
+  std::optional<std::string> Flags::*value;
+  std::string_view flag;
+  std::string_view field;       // v1alpha1
+  std::string_view field_beta;  // v1beta1
+  Stated Settings::*target;
+};
+constexpr std::array<DeprecatedFlag, 4> kDeprecated = {{
+    {&Flags::cpu_device_mode, "--cpu-device-mode", "cpuDeviceMode", "cpu.devices", &Settings::device_mode},
+    {&Flags::group_by, "--group-by", "groupBy", "cpu.groupBy", &Settings::group_by},
+    {&Flags::reserved_cpus, "--reserved-cpus", "reservedCPUs", "node.reservedCPUs", &Settings::reserved_cpus},
+    {&Flags::hostname_override, "--hostname-override", "hostnameOverride", "node.name", &Settings::node_name},
+}};
+
+Stated from_flag(std::string_view flag, const std::string& value) {
+  return {value, std::string(flag), "command line"};
+}
+
+void warn_deprecated(Settings& s, std::string_view flag, std::string_view field,
+                     std::string_view field_beta) {
+  s.warnings.push_back({"Flag is deprecated", std::string(flag),
+                        fmt::format("set {} in the config file instead",
+                                    s.config.format == Format::kV1Beta1 ? field_beta : field)});
+}
+
+void apply_flags(const Flags& flags, Settings& s) {
+  for (const DeprecatedFlag& d : kDeprecated) {
+    const std::optional<std::string>& value = flags.*d.value;
+    if (!value) continue;
+    s.*d.target = from_flag(d.flag, *value);
+    warn_deprecated(s, d.flag, d.field, d.field_beta);
+  }
+  if (flags.reserved_cpus) s.reserved_stated = true;
+  if (flags.sysfs_overlay) {
+    s.config.node.sysfs_overlay = *flags.sysfs_overlay;
+    warn_deprecated(s, "--sysfs-overlay", "sysfsOverlay", "node.sysfsOverlay");
+  }
+  if (flags.kubeconfig) s.config.runtime.kubeconfig = *flags.kubeconfig;
+  if (flags.bind_address) s.config.observe.bind_address = *flags.bind_address;
+  if (flags.expose_pcie_roots) s.config.publish.pcie_roots = *flags.expose_pcie_roots;
+  if (flags.kubelet_root_dir) {
+    s.kubelet_root_dir = from_flag("--kubelet-root-dir", *flags.kubelet_root_dir);
+  }
+  if (flags.verbosity) s.config.observe.verbosity = *flags.verbosity;
+  if (flags.vmodule) s.config.observe.vmodule = *flags.vmodule;
+}
+
+Status read_text(const FileText& file, Settings& s) {
+  Result<YamlNode> root = parse_yaml(file.text);
+  if (!root) return std::move(root).error().while_doing(fmt::format("config file \"{}\"", file.name));
+  const YamlType type = type_of(*root);
+  if (type != YamlType::kMapping && type != YamlType::kNull) {
+    return make_error(Errc::kInvalidInput,
+                      "config file \"{}\": {}: must be a mapping of keys to values, not {}", file.name,
+                      to_string(root->at), describe(type));
+  }
+  s.config.file = file.name;
+  const YamlNode* version = root->find("apiVersion");
+  if (version == nullptr) return read_v1alpha1(*root, file.name, s);
+  if (type_of(*version) == YamlType::kText && version->text == kV1Alpha1) {
+    return read_v1alpha1(*root, file.name, s);
+  }
+  if (type_of(*version) == YamlType::kText && version->text == kV1Beta1) {
+    return read_v1beta1(*root, file.name, s);
+  }
+  return make_error(Errc::kInvalidInput,
+                    "config file \"{}\": {}: apiVersion \"{}\" is {}; use \"{}\" (flat) or \"{}\" (nested)",
+                    file.name, to_string(version->at), version->text,
+                    type_of(*version) == YamlType::kText
+                        ? std::string("not known")
+                        : fmt::format("no text but {}", describe(type_of(*version))),
+                    kV1Alpha1, kV1Beta1);
+}
+
+template <typename E>
+Status choose(const Stated& stated, std::initializer_list<E> values, E& out) {
+  std::vector<std::string_view> names;
+  for (const E value : values) {
+    names.push_back(name_of(value));
+    if (names.back() != stated.value) continue;
+    out = value;
+    return ok_status();
+  }
+  return stated.refuse("is not known; use {}", one_of(names));
+}
+
+// The table of spec section 3.2.
+Status check_cpu(const Settings& s, Config& c) {
+  if (Status r = choose(s.device_mode, {DeviceMode::kGrouped, DeviceMode::kIndividual}, c.cpu.devices);
+      !r.ok())
+    return r;
+  const bool grouped = c.cpu.devices == DeviceMode::kGrouped;
+  if (grouped) {
+    if (Status r =
+            choose(s.group_by, {GroupBy::kNumaNode, GroupBy::kSocket, GroupBy::kMachine}, c.cpu.group_by);
+        !r.ok())
+      return r;
+  }
+  if (Status r = choose(s.allocator, {Allocator::kCpuManager, Allocator::kExternal}, c.cpu.allocator);
+      !r.ok())
+    return r;
+  if (grouped && c.cpu.group_by == GroupBy::kMachine && c.cpu.allocator != Allocator::kExternal) {
+    return s.group_by.refuse(
+        "needs {} \"external\", not \"{}\"; groupBy \"machine\" works with allocator \"external\" only",
+        s.allocator.name, s.allocator.value);
+  }
+  return ok_status();
+}
+
+Status check_reserved(const Settings& s, Config& c) {
+  const bool beta = c.format == Format::kV1Beta1;
+  const Stated& r = s.reserved_cpus;
+  if (beta && !s.reserved_stated) {
+    return make_error(
+        Errc::kInvalidInput,
+        "config file \"{}\": node.reservedCPUs is missing; state the CPUs that no pod may use, for "
+        "example \"0-1\" as in the kubelet's reservedSystemCPUs, or \"none\"",
+        c.file);
+  }
+  if (beta && r.value == "none") return ok_status();
+  if (beta && r.value.empty()) return r.refuse("is empty; write \"none\" if no CPU is reserved");
+  Result<CpuSet> set = CpuSet::parse(r.value);
+  if (!set) return r.refuse("is no list of CPUs such as \"0-1,8\": {}", set.error().text);
+  c.node.reserved_cpus = *std::move(set);
+  return ok_status();
+}
+
+bool is_label_character(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; }
+
+// A DNS subdomain in lower case (spec kubelet-dra-wire section 1.8): it becomes part of paths and of names of
+// API objects.
+Status check_driver_name(const Stated& stated) {
+  const std::string& name = stated.value;
+  if (name.empty()) return stated.refuse("is empty; the name of release 0.3.0 is \"dra.cpu\"");
+  if (name.size() > kDriverNameLimit) {
+    return stated.refuse("has {} characters; at most {} are allowed", name.size(), kDriverNameLimit);
+  }
+  for (const std::string_view label : split(name, '.')) {
+    const bool fine = !label.empty() && std::all_of(label.begin(), label.end(), is_label_character) &&
+                      label.front() != '-' && label.back() != '-';
+    if (!fine) {
+      return stated.refuse(
+          "is no DNS name: use lower-case letters, digits, \"-\" and \".\", for example \"dra.cpu\"");
+    }
+  }
+  return ok_status();
+}
+
+// As Go's filepath.Clean: no trailing slash, no dots.
+std::filesystem::path clean(const std::string& text) {
+  std::filesystem::path path = std::filesystem::path(text).lexically_normal();
+  return path.has_filename() || path == path.root_path() ? path : path.parent_path();
+}
+
+Status check_absolute(const Stated& stated, std::filesystem::path& out) {
+  if (stated.value.empty()) return stated.refuse("is empty; give an absolute path");
+  if (stated.value.find('\0') != std::string::npos) return stated.refuse("holds a zero byte");
+  if (stated.value.front() != '/') return stated.refuse("must be an absolute path, beginning with \"/\"");
+  out = clean(stated.value);
+  return ok_status();
+}
+
+Status check_paths(const Settings& s, Config& c) {
+  if (Status r = check_absolute(s.kubelet_root_dir, c.runtime.kubelet_root_dir); !r.ok()) return r;
+  const std::size_t root = c.runtime.kubelet_root_dir.string().size();
+  const std::size_t socket = registrar_socket(c).string().size();
+  if (socket > kSocketPathLimit) {
+    return s.kubelet_root_dir.refuse(
+        "makes the registration socket's path {} bytes long, {} are allowed; a root for driver \"{}\" may "
+        "have "
+        "{} bytes, this one has {}",
+        socket, kSocketPathLimit, c.publish.driver_name, kSocketPathLimit - (socket - root), root);
+  }
+  if (Status r = check_absolute(s.nri_socket, c.runtime.nri_socket); !r.ok()) return r;
+  if (c.runtime.nri_socket.string().size() > kSocketPathLimit) {
+    return s.nri_socket.refuse("is {} bytes long, {} are allowed for a socket",
+                               c.runtime.nri_socket.string().size(), kSocketPathLimit);
+  }
+  if (Status r = check_absolute(s.cdi_dir, c.runtime.cdi_dir); !r.ok()) return r;
+  if (!s.state_file.value.empty()) {
+    if (s.state_file.value.back() == '/') return s.state_file.refuse("names a directory; name the file");
+    if (Status r = check_absolute(s.state_file, c.state.file); !r.ok()) return r;
+  }
+  return ok_status();
+}
+
+Status check_node_name(const Settings& s, const Env& env, Config& c) {
+  const Stated& stated = s.node_name;
+  c.node.name = lower(trim(stated.value));
+  if (!stated.value.empty() && c.node.name.empty()) return stated.refuse("holds nothing but spaces");
+  if (c.node.name.empty()) c.node.name = lower(trim(env.node_name));
+  if (c.node.name.find('\0') != std::string::npos) return stated.refuse("holds a zero byte");
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Loaded> resolve(const Flags& flags, const Env& env, const FileText* file) {
+  Settings s;
+  if (file != nullptr) {
+    if (Status r = read_text(*file, s); !r.ok()) return std::move(r).error();
+  }
+  apply_flags(flags, s);
+  Config& c = s.config;
+  c.publish.driver_name = s.driver_name.value;
+  c.node.host_root = env.host_root;
+  if (Status r = check_cpu(s, c); !r.ok()) return std::move(r).error();
+  if (Status r = check_driver_name(s.driver_name); !r.ok()) return std::move(r).error();
+  if (Status r = check_paths(s, c); !r.ok()) return std::move(r).error();
+  if (Status r = check_node_name(s, env, c); !r.ok()) return std::move(r).error();
+  if (Status r = check_reserved(s, c); !r.ok()) return std::move(r).error();
+  if (c.cpu.devices == DeviceMode::kIndividual) {
+    s.warnings.push_back({"Device mode is deprecated", s.device_mode.name, "use \"grouped\""});
+  }
+  if (c.format != Format::kV1Beta1 && c.node.reserved_cpus.empty()) {
+    s.warnings.push_back(
+        {"No CPU is reserved, all are published", s.reserved_cpus.name,
+         "name the CPUs of the kubelet's reservedSystemCPUs, so that the system keeps some"});
+  }
+  return Loaded{std::move(c), std::move(s.warnings)};
+}
+
+Result<Loaded> load(const Flags& flags, const Env& env) {
+  if (!flags.config || flags.config->empty()) return resolve(flags, env, nullptr);
+  Result<std::string> text = read_file(*flags.config, kFileLimit);
+  if (!text) return std::move(text).error().while_doing(fmt::format("config file \"{}\"", *flags.config));
+  const FileText file{*flags.config, *std::move(text)};
+  return resolve(flags, env, &file);
+}
+
+}  // namespace dracpu::config
