@@ -153,8 +153,8 @@ class Processes:
                 return self._is_ours(row)
         return False
 
-    def pid(self, name):
-        return next((r["pid"] for r in self._load() if r["name"] == name and self._is_ours(r)), None)
+    def running(self):
+        return [row for row in self._load() if self._is_ours(row)]
 
     def _is_ours(self, row):
         started, line = self._identity(row["pid"])

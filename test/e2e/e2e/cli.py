@@ -62,7 +62,8 @@ def main(argv):
         eprint(f"test/e2e/run: {problem}")
         return 1
     except KeyboardInterrupt:
-        eprint("test/e2e/run: interrupted; everything was stopped.")
+        left = [row["name"] for row in Processes().running()]
+        eprint(f"test/e2e/run: interrupted; still running: {', '.join(left) or 'nothing'}.")
         return 130
 
 

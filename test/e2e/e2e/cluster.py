@@ -74,6 +74,7 @@ class Cluster:
     def attach(self):
         """Takes the bed that `up` left; brings the driver up to date if it changed."""
         self.api = control_plane.connect()
+        self.settle()
         if State().read().get("driver") == digest(self.driver):
             return
         archive = self.driver_archive()
@@ -156,7 +157,7 @@ class Cluster:
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "annotations": annotations or {}},
             "spec": {"terminationGracePeriodSeconds": 1, "restartPolicy": restart,
-                     "automountServiceAccountToken": False, "enableServiceLinks": False,
+                     "automountServiceAccountToken": False, "enableServiceLinks": False, "dnsPolicy": "Default",
                      "resourceClaims": [{"name": c, "resourceClaimName": c} for c in claims],
                      "containers": rows, "volumes": list(volumes)}})
 
@@ -224,11 +225,15 @@ class Cluster:
     # -- what is seen inside ---------------------------------------------------------------------
 
     def log(self, pod, container="c0", previous=False):
+        """A container's output; a kubelet that is just starting gets some time."""
         suffix = "&previous=true" if previous else ""
-        status, text = self.api.raw("GET", f"{PODS}/{pod}/log?container={container}{suffix}")
-        if status >= 300:
-            raise ApiError(status, text)
-        return text
+
+        def fetched():
+            status, text = self.api.raw("GET", f"{PODS}/{pod}/log?container={container}{suffix}")
+            if status >= 300:
+                raise ApiError(status, text)
+            return [text]
+        return wait_for(f"the log of {pod}/{container}", 30, fetched, interval=0.5)[0]
 
     def seen(self, pod, container="c0"):
         """The CPUs that the probe inside the container last reported."""
