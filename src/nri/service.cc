@@ -3,6 +3,8 @@
 
 #include "nri/service.h"
 
+#include <malloc.h>
+
 #include <chrono>
 #include <utility>
 
@@ -119,6 +121,8 @@ void Service::synchronize_all(Session& session, const Call& call) {
   session.set_synchronized();
   ++synchronized_;
   handler_.on_synchronized();
+  // The chunks of a large node are megabytes, freed by now, but glibc would keep the pages for the next time.
+  ::malloc_trim(0);
 }
 
 void Service::create(Session& session, const Call& call) {
