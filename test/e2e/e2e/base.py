@@ -102,7 +102,7 @@ def wait_for(what, seconds, probe, interval=0.25):
             if value:
                 return value
             seen = value
-        except (OSError, Problem, AssertionError, KeyError, ValueError) as error:
+        except (OSError, subprocess.SubprocessError, Problem, AssertionError, KeyError, ValueError) as error:
             seen = error
         if time.monotonic() > end:
             raise Problem(f"waited {seconds} s for {what}; last seen: {seen!r}")
@@ -133,6 +133,16 @@ class Processes:
         except (OSError, IndexError):
             return None, ""
         return (None, "") if stat[0] == "Z" else (stat[19], line)
+
+    def suspended(self):
+        """Names of ours that somebody has stopped with a signal; they will not answer."""
+        rows = []
+        for row in self.running():
+            with contextlib.suppress(OSError, IndexError):
+                state = pathlib.Path(f"/proc/{row['pid']}/stat").read_text().rsplit(")", 1)[1].split()[0]
+                if state == "T":
+                    rows.append(row["name"])
+        return rows
 
     def start(self, name, argv, log, env=None, proof=None):
         """Starts a process of its own session; `proof` is a part of its command line."""

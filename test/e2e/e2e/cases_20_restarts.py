@@ -123,7 +123,8 @@ def churn_containerd(cluster):
     wait_for("the node to be Ready again", 120, cluster.node_ready)
     cluster.wait_driver(seconds=180)
     cluster.wait_running(*(pod for pod, _ in alive), seconds=180)
-    _no_overlap(cluster, ["steady"] + [pod for pod, claim in alive if claim], [pod for pod, claim in alive if not claim])
+    owners = ["steady"] + [pod for pod, claim in alive if claim]
+    _no_overlap(cluster, owners, [pod for pod, claim in alive if not claim])
     expect(cluster.seen("steady") == mine, f"the steady claim on {shown(mine)}", shown(cluster.seen("steady")))
 
 

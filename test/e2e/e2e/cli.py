@@ -190,6 +190,8 @@ def _one(case, cluster):
         result, told = "SKIP", str(reason)
     except Exception as error:  # pylint: disable=broad-except  (a case may fail in any way)
         result, told = "FAIL", str(error)
+        if Processes().suspended():
+            told += f"; suspended by somebody meanwhile: {', '.join(Processes().suspended())}"
         (log_dir() / f"case-{case.name}.txt").write_text(traceback.format_exc() + _picture(cluster))
     say(f"{result} {case.name} ({time.monotonic() - begun:.1f} s)")
     if told:

@@ -133,7 +133,11 @@ def health(path, timeout=5):
 
 def fetch_logs():
     """Brings the node's logs to the log folder; best effort."""
-    if not Processes().alive(NAME):
+    if not Processes().alive(NAME) or NAME in Processes().suspended():
+        return
+    try:
+        _open_shell()
+    except (OSError, subprocess.SubprocessError, Problem):
         return
     for name, script in {
         "containerd.log": "cat /var/log/containerd.log",
@@ -143,10 +147,12 @@ def fetch_logs():
         "guest-cpusets.log": "cpusets",
     }.items():
         try:
-            text = run(script, check=False, timeout=60)[1]
+            status, text = run(script, check=False, timeout=60)
         except (OSError, subprocess.SubprocessError):
             continue
-        (log_dir() / name).write_text(text)
+        # 255 is the way in that failed: an older copy of the log is worth more.
+        if status != 255:
+            (log_dir() / name).write_text(text)
 
 
 def power_off(cut=False):
