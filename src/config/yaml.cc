@@ -3,15 +3,16 @@
 
 #include "config/yaml.h"
 
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/parser.h>
-
 #include <algorithm>
-#include <array>
+#include <exception>
+#include <initializer_list>
 #include <map>
 #include <sstream>
 #include <utility>
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
 
 namespace dracpu::config {
 namespace {

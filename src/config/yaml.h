@@ -23,7 +23,7 @@
 
 namespace dracpu::config {
 
-inline constexpr std::size_t kMaxNodes = 10000;
+inline constexpr std::size_t kMaxNodes = 2000;
 inline constexpr std::size_t kMaxDepth = 32;
 
 struct Position {

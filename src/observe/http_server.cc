@@ -7,6 +7,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -21,14 +30,6 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
-#include <cerrno>
-#include <filesystem>
-#include <map>
-#include <optional>
-#include <set>
-#include <system_error>
-#include <thread>
-#include <utility>
 
 #include "base/mutex.h"
 #include "observe/bind_address.h"

@@ -3,12 +3,6 @@
 
 #include "observe/log.h"
 
-// The one file that sees spdlog: it takes finished lines to standard error, the klog form is ours.
-#ifndef SPDLOG_FMT_EXTERNAL
-#define SPDLOG_FMT_EXTERNAL
-#endif
-#include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -18,6 +12,13 @@
 #include <memory>
 #include <optional>
 #include <vector>
+
+// The one file that sees spdlog: it takes finished lines to standard error, the klog form is ours.
+#ifndef SPDLOG_FMT_EXTERNAL
+#define SPDLOG_FMT_EXTERNAL
+#endif
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
 
 #include "base/mutex.h"
 #include "base/strings.h"

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// What was asked for on the command line.
+//
+// Flags are read as release 0.3.0 (Go's flag package) reads them: one or two dashes, "--name=value" and
+// "--name value", the last of several counts, booleans take a value only after "=", and the first word that
+// is no flag is the subcommand.
+// Errors  Kind::kFailed with the text for standard error and the exit status.
+// Threads Any; no state. The only file that sees CLI11 is command_line.cc.
+
+#ifndef DRACPU_CLI_COMMAND_LINE_H_
+#define DRACPU_CLI_COMMAND_LINE_H_
+
+#include <string>
+#include <vector>
+
+#include "config/load.h"
+
+namespace dracpu::cli {
+
+struct CommandLine {
+  enum class Kind { kDaemon, kHealth, kIntrospectMetrics, kGatherInfo, kPrint, kFailed };
+  Kind kind = Kind::kDaemon;
+
+  config::Flags flags;               // kDaemon
+  std::vector<std::string> ignored;  // kDaemon: klog flags without a meaning here
+
+  std::string health_path;  // kHealth: "/livez" or "/readyz"
+  std::string address;
+  int timeout_seconds = 0;
+
+  std::string output_dir;  // kGatherInfo
+  bool to_stdout = false;
+
+  std::string text;  // kPrint: for standard output; kFailed: for standard error
+  int status = 0;    // kFailed
+};
+
+// `args` without the program's name.
+CommandLine parse_command_line(const std::vector<std::string>& args);
+
+}  // namespace dracpu::cli
+
+#endif  // DRACPU_CLI_COMMAND_LINE_H_

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "cli/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/gatherinfo.h"
+#include "cli/introspect.h"
+#include "config/load.h"
+#include "observe/bind_address.h"
+#include "observe/http_get.h"
+#include "observe/log.h"
+#include "observe/metrics.h"
+
+namespace dracpu::cli {
+namespace {
+
+constexpr int kOk = 0;
+constexpr int kFailed = 1;
+constexpr int kBadInput = 2;
+constexpr int kRefused = 3;
+
+void put(std::FILE* stream, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+  std::fflush(stream);
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Release 0.3.0 only logs an address that does not work; the new form is told at once.
+Status check_addresses(const config::Config& config) {
+  if (config.format != config::Format::kV1Beta1) return ok_status();
+  if (Result<observe::BindAddress> a = observe::parse_bind_address(config.observe.bind_address); !a) {
+    return std::move(a).error().while_doing(
+        fmt::format("config file \"{}\": observe.bindAddress", config.file));
+  }
+  if (config.observe.status_page.empty()) return ok_status();
+  if (Result<observe::BindAddress> a = observe::parse_bind_address(config.observe.status_page); !a) {
+    return std::move(a).error().while_doing(
+        fmt::format("config file \"{}\": observe.statusPage", config.file));
+  }
+  return ok_status();
+}
+
+int run_daemon(const CommandLine& line, DaemonMain daemon) {
+  const config::Env env{environment("HOST_ROOT"), environment("NODE_NAME")};
+  const Result<config::Loaded> loaded = config::load(line.flags, env);
+  if (!loaded) {
+    observe::log_error("Configuration refused", loaded.error());
+    return kFailed;
+  }
+  const config::Config& config = loaded->config;
+  if (const Status s = check_addresses(config); !s.ok()) {
+    observe::log_error("Configuration refused", s.error());
+    return kFailed;
+  }
+  observe::set_log_level(config.observe.verbosity);
+  observe::set_log_format(config.observe.log_format == config::LogFormat::kJson ? observe::LogFormat::kJson
+                                                                                : observe::LogFormat::kText);
+  if (const Status s = observe::set_log_modules(config.observe.vmodule); !s.ok()) {
+    put(stderr, fmt::format("dracpu: flag --vmodule: {}\n", s.error().text));
+    return kBadInput;
+  }
+  const observe::BuildInfo build = observe::build_info();
+  observe::log_info(0, "Driver starting", {{"version", build.version}, {"revision", build.revision}});
+  for (const config::Warning& w : loaded->warnings) {
+    observe::log_warning(w.event, {{"setting", w.setting}, {"advice", w.advice}});
+  }
+  for (const std::string& name : line.ignored) {
+    observe::log_info(6, "Flag has no effect in this driver", {{"flag", "--" + name}});
+  }
+  observe::log_info(0, "Resolved configuration",
+                    {{"file", config.file}, {"format", name_of(config.format)}, {"config", to_yaml(config)}});
+  return daemon(config);
+}
+
+int run_health(const CommandLine& line) {
+  const Result<observe::HttpReply> reply =
+      observe::http_get(line.address, line.health_path, std::chrono::seconds(line.timeout_seconds));
+  if (!reply) {
+    put(stderr, fmt::format("dracpu: {}\n", reply.error().text));
+    return reply.error().code == Errc::kInvalidInput ? kBadInput : kFailed;
+  }
+  put(stdout, reply->body);
+  return reply->status == 200 ? kOk : kRefused;
+}
+
+}  // namespace
+
+int run(int argc, char** argv, DaemonMain daemon) {
+  std::vector<std::string> args(argv + std::min(argc, 1), argv + argc);
+  // The program name of earlier releases for one subcommand.
+  if (argc > 0 && std::string_view(argv[0]).ends_with("dracpu-gatherinfo"))
+    args.insert(args.begin(), "gatherinfo");
+  const CommandLine line = parse_command_line(args);
+  switch (line.kind) {
+    case CommandLine::Kind::kDaemon:
+      return run_daemon(line, daemon);
+    case CommandLine::Kind::kHealth:
+      return run_health(line);
+    case CommandLine::Kind::kIntrospectMetrics:
+      put(stdout, metrics_as_json(observe::Metrics().described()));
+      return kOk;
+    case CommandLine::Kind::kGatherInfo:
+      return run_gatherinfo(line.output_dir, line.to_stdout);
+    case CommandLine::Kind::kPrint:
+      put(stdout, line.text);
+      return kOk;
+    case CommandLine::Kind::kFailed:
+      put(stderr, line.text);
+      return line.status;
+  }
+  return kFailed;
+}
+
+}  // namespace dracpu::cli
