@@ -41,18 +41,20 @@ std::size_t character_length(std::string_view text) {
 
 std::string to_utf8(std::string_view text, std::size_t limit) {
   std::string out;
-  out.reserve(std::min(text.size(), limit));
-  while (!text.empty()) {
-    const std::size_t length = character_length(text);
+  std::size_t begin = 0;  // of the good run that is not in `out` yet
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t length = character_length(text.substr(at));
     const std::size_t taken = std::max(length, std::size_t{1});
-    if (taken > limit - out.size()) break;
+    if (taken > limit - at) break;  // bad bytes are replaced one by one, so the length so far is `at`
     if (length == 0) {
+      out.append(text, begin, at - begin);
       out += '?';
-    } else {
-      out += text.substr(0, length);
+      begin = at + 1;
     }
-    text.remove_prefix(taken);
+    at += taken;
   }
+  out.append(text, begin, at - begin);
   return out;
 }
 
