@@ -25,11 +25,11 @@ namespace dracpu::sandbox {
 
 // What happens to the next `times` requests that match, instead of or before the true answer.
 struct Fault {
-  std::string method;   // empty: any
-  std::string path;     // prefix of the target; empty: any
-  int times = 1;        // -1: until cleared
-  unsigned status = 0;  // answer with this code and do nothing; 0: answer truly
-  int retry_after = 0;  // seconds, as a header; 0: none
+  std::string method{};  // empty: any
+  std::string path{};    // prefix of the target; empty: any
+  int times = 1;         // -1: until cleared
+  unsigned status = 0;   // answer with this code and do nothing; 0: answer truly
+  int retry_after = 0;   // seconds, as a header; 0: none
   std::chrono::milliseconds delay{0};
   bool cut = false;  // close the connection without an answer
 };

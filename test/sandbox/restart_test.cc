@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// Whatever restarts, claims keep their CPUs.
+
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "fixture.h"
+
+namespace dracpu::sandbox {
+namespace {
+
+using std::chrono::seconds;
+
+class Restart : public SandboxTest {};
+
+TEST_F(Restart, OfTheDriverKeepsEverything) {
+  ASSERT_NO_FATAL_FAILURE(ready());
+  const Pod shared = pod("web");
+  const ClaimName a = claim("a", 2);
+  const Pod pod_a = pod("a", {a});
+  const ClaimName waiting = claim("waiting", 2);  // prepared, its container not there yet
+  ASSERT_OK(node().kubelet().prepare(kDriverName, {waiting}));
+  const CpuSet cpus_a = cpus_of(pod_a);
+  const CpuSet cpus_waiting = cpus_of(waiting);
+  for (int i = 0; i < 3; ++i) {
+    node().kill_driver();
+    ASSERT_NO_FATAL_FAILURE(start_and_wait());
+    EXPECT_EQ(cpus_of(a), cpus_a);
+    EXPECT_EQ(cpus_of(waiting), cpus_waiting);
+    EXPECT_EQ(cpus_of(pod_a), cpus_a);
+    EXPECT_EQ(cpus_of(shared), all_cpus() - cpus_a - cpus_waiting);
+  }
+  const ClaimName next = claim("next", 2);
+  const CpuSet cpus_next = cpus_of(pod("next", {next}));
+  EXPECT_FALSE(cpus_next.intersects(cpus_a | cpus_waiting));
+  EXPECT_EQ(cpus_of(pod("waiting", {waiting})), cpus_waiting);
+  EXPECT_EQ(cpus_of(shared), all_cpus() - cpus_a - cpus_waiting - cpus_next);
+}
+
+TEST_F(Restart, OfTheDriverKeepsTheOwner) {
+  ASSERT_NO_FATAL_FAILURE(ready());
+  const ClaimName c = claim("c", 2);
+  Pod owner = pod("owner", {c});
+  node().kill_driver();
+  ASSERT_NO_FATAL_FAILURE(start_and_wait());
+  EXPECT_FALSE(node().start_pod("thief", {c}).ok());
+  ASSERT_OK(node().runtime().remove(owner.containers.back()));
+  ASSERT_OK(node().add_container(owner));
+  EXPECT_EQ(cpus_of(owner), cpus_of(c));
+}
+
+TEST_F(Restart, ALostCdiFileIsWrittenAgain) {
+  ASSERT_NO_FATAL_FAILURE(ready());
+  const ClaimName c = claim("c", 2);
+  const Pod p = pod("c", {c});
+  const CpuSet before = cpus_of(c);
+  node().kill_driver();
+  std::filesystem::remove(node().folder() / "cdi" / fmt::format("dra.k8s.io-cpu_claim-{}.json", c.uid));
+  ASSERT_NO_FATAL_FAILURE(start_and_wait());
+  EXPECT_EQ(cpus_of(c), before);
+}
+
+TEST_F(Restart, ALostStateFileIsBuiltAgain) {
+  ASSERT_NO_FATAL_FAILURE(ready());
+  const ClaimName c = claim("c", 2);
+  const Pod p = pod("c", {c});
+  const CpuSet before = cpus_of(p);
+  node().kill_driver();
+  std::filesystem::remove_all(node().folder() / "kubelet/plugins/dracpu");
+  ASSERT_NO_FATAL_FAILURE(start_and_wait());
+  EXPECT_EQ(cpus_of(c), before);
+  const ClaimName next = claim("next", 4);
+  EXPECT_FALSE(cpus_of(pod("next", {next})).intersects(before));
+}
+
+TEST_F(Restart, ContainersMadeMeanwhileAreMovedIntoThePool) {
+  ASSERT_NO_FATAL_FAILURE(ready());
+  const ClaimName c = claim("c", 2);
+  const Pod p = pod("c", {c});
+  node().kill_driver();
+  const Pod stray = pod("stray");  // nobody answers: the runtime creates it on every CPU
+  const auto view = node().runtime().container(stray.containers.back());
+  ASSERT_OK(view);
+  EXPECT_EQ(view->cpus, "");
+  ASSERT_NO_FATAL_FAILURE(start_and_wait());
+  EXPECT_EQ(cpus_of(stray), all_cpus() - cpus_of(c));
+}
+
+TEST_F(Restart, OfTheRuntimeIsSeenAndMendedAgain) {
+  ASSERT_NO_FATAL_FAILURE(ready());
+  const ClaimName c = claim("c", 2);
+  const Pod p = pod("c", {c});
+  for (std::size_t round = 1; round <= 3; ++round) {
+    node().runtime().go_away();
+    const Pod stray = pod(fmt::format("stray{}", round));
+    ASSERT_OK(node().runtime().come_back());
+    ASSERT_TRUE(eventually(seconds(15), [&] {
+      return node().runtime().counts().synchronizations == round + 1;
+    })) << log();
+    EXPECT_EQ(cpus_of(stray), all_cpus() - cpus_of(c));
+    EXPECT_EQ(cpus_of(p), cpus_of(c));
+  }
+  EXPECT_TRUE(node().driver_runs());
+  const ClaimName next = claim("next", 2);
+  EXPECT_TRUE(eventually(seconds(10), [&] { return node().start_pod("next", {next}).ok(); })) << log();
+}
+
+TEST_F(Restart, ALongListComesInManyMessages) {
+  NodeOptions options;
+  options.runtime.chunk_objects = 3;
+  ASSERT_NO_FATAL_FAILURE(ready({}, std::move(options)));
+  const ClaimName c = claim("c", 2);
+  const Pod p = pod("c", {c});
+  std::vector<Pod> shared;
+  for (int i = 0; i < 20; ++i) shared.push_back(pod(fmt::format("web{}", i)));
+  const std::size_t messages = node().runtime().counts().sync_messages;
+  node().kill_driver();
+  ASSERT_NO_FATAL_FAILURE(start_and_wait());
+  EXPECT_GT(node().runtime().counts().sync_messages, messages + 5);
+  EXPECT_EQ(cpus_of(p), cpus_of(c));
+  for (const Pod& s : shared) EXPECT_EQ(cpus_of(s), all_cpus() - cpus_of(c));
+}
+
+TEST_F(Restart, OfTheKubeletIsARegistrationAndNewSlices) {
+  ASSERT_NO_FATAL_FAILURE(ready());
+  const ClaimName c = claim("c", 2);
+  const Pod p = pod("c", {c});
+  node().kubelet().stop();
+  // A kubelet that starts deletes every slice of its node (spec kubelet-dra-wire 6.9).
+  for (const auto& slice : node().slices()) {
+    node().api().store().handle(
+        Caller::kSandbox, "DELETE",
+        "/apis/resource.k8s.io/v1/resourceslices/" + std::string(slice.at("metadata").at("name").as_string()),
+        "");
+  }
+  node().kubelet().restart();
+  ASSERT_OK(node().kubelet().wait_registered(kDriverName, seconds(5)));
+  EXPECT_TRUE(eventually(seconds(5), [&] { return node().slices().size() == 1; })) << log();
+  const auto again = node().kubelet().prepare(kDriverName, {c});  // the "prepared" mark is not kept
+  ASSERT_OK(again);
+  EXPECT_OK(again->at(c.uid));
+  EXPECT_EQ(cpus_of(c), cpus_of(p));
+}
+
+}  // namespace
+}  // namespace dracpu::sandbox
