@@ -109,10 +109,6 @@ void log_node(const Node& node) {
             {"managed", node.managed.to_string()},
             {"reserved", node.reserved.to_string()},
             {"devices", node.devices.size()}});
-  if (node.reserved.empty() && node.config.format != config::Format::kV1Beta1) {
-    log_warning("No CPU is reserved: a claim that would leave none for shared containers is refused",
-                {{"setting", "reservedCPUs"}});
-  }
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ void RuntimeService::on_disconnect(const Error& reason) {
     lost_ = reason.text;
   }
   metrics_.nri_connected.set(0);
-  if (was) log_warning("Container runtime disconnected; connecting again", {{"err", reason.text}});
+  if (was) log_info(0, "Container runtime disconnected", {{"err", reason.text}});
   hooks_.disconnected(reason.text);
 }
 

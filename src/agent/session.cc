@@ -77,7 +77,8 @@ Status Session::start_files() {
            {{"claimsFromStateFile", loaded->from_state},
             {"claimsFromCDI", loaded->from_cdi},
             {"newBoot", loaded->new_boot}});
-  return books_.save();
+  // A write costs two syncs: only when what is on disk is not what we hold.
+  return loaded->from_cdi > 0 || loaded->new_boot || !loaded->warnings.empty() ? books_.save() : ok_status();
 }
 
 Status Session::start_api() {
@@ -234,11 +235,9 @@ void Session::retry_registration(Clock::time_point now) {
 void Session::on_registration(bool registered, const std::string& error) {
   registered_ = registered;
   if (registered) {
-    log_info(0, "Registered with the kubelet", {{"driver", node_.config.publish.driver_name}});
     health_.set_ok("kubelet");
     health_.set_started();
   } else {
-    log_warning("The kubelet refused the registration", {{"err", error}});
     health_.set_failed("kubelet", error);
   }
   wake_.notify();

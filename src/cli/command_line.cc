@@ -118,15 +118,14 @@ class RootFlags {
     boolean("expose-pcie-roots", "publish the PCIe roots near each device (default false)", kUsual);
     boolean("version", "print the version and end", kUsual);
     value("v", "LEVEL", "log level: 0 important, 2 decisions, 4 allocation, 6 debug (default 0)", kUsual,
-          nullptr)
-        ->check(CLI::TypeValidator<int>("LEVEL"));
+          nullptr);
     value("vmodule", "FILE=LEVEL,..", "log level for single source files, * and ? allowed", kUsual,
           &config::Flags::vmodule);
     value("cpu-device-mode", "MODE", "grouped or individual (default grouped)", kOld,
           &config::Flags::cpu_device_mode)
-        ->check(CLI::IsMember({"grouped", "individual"}));
+        ->check(CLI::IsMember({"grouped", "individual"}).description(""));
     value("group-by", "KEY", "numanode, socket or machine (default numanode)", kOld, &config::Flags::group_by)
-        ->check(CLI::IsMember({"numanode", "socket", "machine"}));
+        ->check(CLI::IsMember({"numanode", "socket", "machine"}).description(""));
     value("reserved-cpus", "CPUS", "CPUs that no pod may use, for example 0-1 (default none)", kOld,
           &config::Flags::reserved_cpus);
     value("hostname-override", "NAME", "this node's name (default: the host name)", kOld,
@@ -136,7 +135,14 @@ class RootFlags {
   }
 
   std::span<const KnownFlag> known() const { return known_; }
-  std::string help() const { return app_.help(); }
+  std::string help() const {
+    std::string text = app_.help();
+    // CLI11 puts two empty lines between groups.
+    for (std::size_t at = text.find("\n\n\n"); at != std::string::npos; at = text.find("\n\n\n", at)) {
+      text.erase(at, 1);
+    }
+    return text;
+  }
 
   CommandLine read(const std::vector<GivenFlag>& given) {
     CommandLine out;

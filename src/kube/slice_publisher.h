@@ -6,7 +6,8 @@
 // Pool      One, named like the node.
 // At rest   One filtered watch, no writes, no other requests.
 // Repair    A slice that somebody deletes or changes is put back at once. Such repairs are capped at a burst
-//           of max(5, number of slices) writes, then one in 5 s; a new desired state refills the burst.
+//           of 5 writes, then one in 5 s. A repair of many slices is done whole and what was too much is
+//           waited off before the next. A new desired state is never held back.
 // Failures  Nothing is fatal: network and 5xx 0.2 s doubling to 30 s with jitter; refused contents (400,
 //           422) slowly; 403 like network; 409 after reading again. Errors come through on_state and stats().
 //           A desired state that breaks the rules of one pool (a device name twice) is reported and not sent.

@@ -186,7 +186,7 @@ void Peer::accept_registration() { send(frame(2, ttrpc_message(1, 2, {}))); }
 void Peer::introduce() {
   expect_register();
   accept_registration();
-  request(1, "Configure");
+  request(1, "Configure", from_hex(kMinute), 60'000'000'000);
   EXPECT_EQ(reply_to(1).code, 0);
   request(3, "Synchronize");
   EXPECT_EQ(reply_to(3).code, 0);

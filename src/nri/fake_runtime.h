@@ -28,6 +28,8 @@ using std::chrono::milliseconds;
 
 // Machines under sanitizers and load are slow; only a test that fails waits this long.
 inline constexpr milliseconds kPatience{30000};
+// ConfigureRequest with request_timeout 60 000: a slow machine must not turn answers into refusals.
+inline constexpr std::string_view kMinute = "28 e0 d4 03";
 
 std::string from_hex(std::string_view text);  // spaces and line ends ignored
 std::string to_hex(std::string_view bytes);

@@ -40,12 +40,12 @@ class PluginHooks : public ::testing::Test {
     runtime_.listen();
     plugin_ = Plugin::start(testing::quick_options(runtime_.socket()), handler_);
   }
-  // Up to Configure, answered, with this request timeout.
-  Peer configured(std::string_view configure = {}) {
+  // Up to Configure, answered.
+  Peer configured() {
     Peer peer = runtime_.accept();
     peer.expect_register();
     peer.accept_registration();
-    peer.request(1, "Configure", configure);
+    peer.request(1, "Configure", from_hex(testing::kMinute), 60'000'000'000);
     EXPECT_EQ(peer.reply_to(1).code, 0);
     return peer;
   }
@@ -250,7 +250,7 @@ TEST_F(PluginHooks, DeadlinesComeFromTheRequestOrFromConfigure) {
     left_ms = std::chrono::duration_cast<milliseconds>(deadline.left()).count();
     return CreateAnswer();
   };
-  Peer peer = configured(from_hex("28 e0 d4 03"));  // request_timeout 60 000
+  Peer peer = configured();  // request_timeout 60 000
   peer.request(3, "Synchronize");
   EXPECT_EQ(peer.reply_to(3).code, 0);
   peer.request(5, "CreateContainer", container_request("c1"));
@@ -323,7 +323,7 @@ TEST_F(PluginHooks, Check42FiveThousandContainers) {
     for (std::size_t i = 0; i < all.size(); i += 100) out.push_back({all[i].id, CpuSet{0, 1, 2}});
     return out;
   };
-  Peer peer = configured(from_hex("28 e0 d4 03"));
+  Peer peer = configured();
   ::malloc_trim(0);
   const std::size_t before = resident_kb();
   const auto begin = steady_clock::now();

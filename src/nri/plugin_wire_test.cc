@@ -39,6 +39,7 @@ class PluginWire : public ::testing::Test {
 
   FakeRuntime runtime_;
   TestHandler handler_;
+  std::vector<ContainerUpdate> updates_;
   std::unique_ptr<Plugin> plugin_;
 };
 
@@ -131,8 +132,7 @@ TEST_F(PluginWire, Check09HugeFrameClosesTheConnection) {
 
 TEST_F(PluginWire, Check10To12ReplySizesFollowTheCut) {
   Peer peer = introduced();
-  std::vector<ContainerUpdate> updates;
-  handler_.stop = [&](const ContainerInfo&, Deadline) { return updates; };
+  handler_.stop = [this](const ContainerInfo&, Deadline) { return updates_; };
   // Peer::receive() checks the cut of every message; here the sizes around the borders are brought about.
   struct Case {
     std::size_t count;
@@ -150,14 +150,15 @@ TEST_F(PluginWire, Check10To12ReplySizesFollowTheCut) {
                                                    {1000, 64},
                                                    {35000, 64}}) {
     SCOPED_TRACE(c.count * c.id);
-    updates.clear();
+    updates_.clear();
     for (std::size_t i = 0; i < c.count; ++i) {
-      updates.push_back({ContainerId(fmt::format("{:0{}}", i, c.id)), CpuSet{0, 1}});
+      updates_.push_back({ContainerId(fmt::format("{:0{}}", i, c.id)), CpuSet{0, 1}});
     }
     peer.request(stream, "StopContainer", container_request("c1"));
     const std::optional<WireMessage> message = peer.receive();
     ASSERT_TRUE(message.has_value());
     EXPECT_EQ(message->frames.size(), message->data.size() + 10 <= 4096 ? 1U : 2U);
+    EXPECT_GT(message->data.size(), c.count * c.id) << "refused";
     stream += 2;
   }
 }

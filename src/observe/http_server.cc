@@ -45,6 +45,7 @@ using Stream = beast::basic_stream<asio::generic::stream_protocol>;
 
 constexpr std::uint32_t kHeaderLimit = 16384;
 constexpr std::size_t kBufferLimit = std::size_t{2} * kHeaderLimit;
+constexpr std::chrono::milliseconds kGoodbye{1000};
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when descriptors have run out
 
 using Routes = std::map<std::string, HttpHandler, std::less<>>;
@@ -138,6 +139,24 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     stream_.close();
   }
 
+  // Closing while bytes wait unread would send a reset, which can overtake the answer; so the rest is read
+  // and thrown away for a moment.
+  void say_goodbye() {
+    error_code ignored;
+    stream_.socket().shutdown(asio::socket_base::shutdown_send, ignored);
+    stream_.expires_after(kGoodbye);
+    drain(kBufferLimit);
+  }
+
+  void drain(std::size_t most) {
+    buffer_.clear();
+    stream_.async_read_some(buffer_.prepare(4096),
+                            [self = shared_from_this(), most](const error_code& ec, std::size_t n) {
+                              if (ec || n >= most) return;
+                              self->drain(most - n);
+                            });
+  }
+
   void wait_for_next() {
     if (buffer_.size() != 0) return read_header();
     stream_.expires_after(server_.options_.idle_timeout);
@@ -152,7 +171,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   void read_header() {
     parser_.emplace();
     parser_->header_limit(kHeaderLimit);
-    parser_->body_limit(std::uint64_t{0});
+    parser_->body_limit(boost::none);  // bodies are refused by handle(), after the method
     stream_.expires_after(server_.options_.header_timeout);
     http::async_read_header(
         stream_, buffer_, *parser_,
@@ -163,7 +182,6 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     if (ec == http::error::header_limit || ec == http::error::buffer_overflow) {
       return write(text_response(431, "request header over 16 KiB\n"), false);
     }
-    if (ec == http::error::body_limit) return write(text_response(413, "no body is taken here\n"), false);
     if (ec && ec.category() == http::make_error_code(http::error::bad_method).category() &&
         ec != http::error::end_of_stream && ec != http::error::partial_message) {
       return write(text_response(400, "malformed request\n"), false);
@@ -204,7 +222,8 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
                       [self = shared_from_this(), keep](const error_code& ec, std::size_t) {
                         self->writing_ = false;
                         if (ec) return;
-                        if (!keep || self->server_.stopping_) return self->close();
+                        if (self->server_.stopping_) return self->close();
+                        if (!keep) return self->say_goodbye();
                         self->wait_for_next();
                       });
   }

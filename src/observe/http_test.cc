@@ -97,7 +97,7 @@ TEST(HttpServer, AnswersAndRefuses) {
             "HTTP/1.1 200 OK\r\n", "\r\n\r\npath=/hello query=a=b accept=text/plain\n"},
            {"HTTP/1.0", "GET /hello HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\n", "path=/hello query= accept=\n"},
            {"HEAD has the length but no body", "HEAD /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-            "HTTP/1.1 200 OK\r\n", "Content-Length: 29\r\n\r\n"},
+            "HTTP/1.1 200 OK\r\n", "Content-Length: 27\r\n\r\n"},
            {"no such page", "GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
             "HTTP/1.1 404 Not Found\r\n", "there are:\n/hello\n/throws\n"},
            {"a path that climbs", "GET /hello/../hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
