@@ -56,6 +56,7 @@ Status Session::register_plugin() {
     const Locked lock(mutex_);
     close_timer_ = {Deadline::after(options_.register_timeout).at(),
                     Error{Errc::kUnavailable, "no answer to RegisterPlugin"}};
+    changed_.notify_all();  // the second thread may wait already, without a limit
   }
   Result<std::uint32_t> stream = start_call("RegisterPlugin", encode_register(options_.name, options_.index));
   if (!stream) return std::move(stream).error();
