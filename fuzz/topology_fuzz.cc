@@ -30,7 +30,7 @@ void require(bool is_true) {
 
 const topology::MemorySource& clean_tree() {
   static const topology::MemorySource tree = [] {
-    topology::MemorySource out = test::make_tree({});
+    topology::MemorySource out = test::make_tree({.cores_per_node = 1, .cores_per_l3 = 1});
     for (const char* extra : {"cpu/isolated", "cpu/nohz_full", "cpu/cpu1/cpu_capacity", "cpu/cpu2/online",
                               "cpu/cpu3/topology/book_id", "cpu/cpu0/topology/thread_siblings_list"}) {
       out.add(std::string("sys/devices/system/") + extra, "\n");

@@ -51,6 +51,7 @@ Result<Child> Child::start(const std::vector<std::string>& argv, const std::vect
     // Only calls that are safe after a fork of a process with threads.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);
+    ::signal(SIGPIPE, SIG_DFL);
     ::dup2(out.get(), STDOUT_FILENO);
     ::dup2(out.get(), STDERR_FILENO);
     ::execve(argument_list[0], argument_list.data(), variable_list.data());

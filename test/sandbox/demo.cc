@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string_view>
 
 #include "base/file.h"
@@ -33,9 +34,14 @@ struct Options {
 };
 
 void say(std::string_view title, std::string_view text) {
-  fmt::print("{:<14}  {}\n", title, text);
-  std::fflush(stdout);
+  // Not fmt::print, which throws when nobody reads any more.
+  (void)std::fputs(fmt::format("{:<14}  {}\n", title, text).c_str(), stdout);
+  (void)std::fflush(stdout);
 }
+
+// An interrupted walk ends between two steps, so that everything is cleaned up.
+volatile std::sig_atomic_t interrupted = 0;
+void on_interrupt(int /*number*/) { interrupted = 1; }
 
 std::string cpus_word(const CpuSet& cpus) {
   return fmt::format("{} {}", cpus.size() == 1 ? "CPU" : "CPUs", cpus.to_string());
@@ -52,6 +58,7 @@ class Walk {
              [this] { return second_again(); }, [this] { return crash(); },
              [this] { return container_restart(); }, [this] { return finish(); }}) {
       if (Status s = step(); !s.ok()) return s;
+      if (interrupted != 0) return make_error(Errc::kUnavailable, "interrupted");
     }
     return ok_status();
   }
@@ -304,6 +311,9 @@ int main_of(int argc, char** argv) {
     fmt::print(stderr, "dracpu-demo: no driver binary at \"{}\"\n{}", options.driver.string(), kUsage);
     return 2;
   }
+  (void)std::signal(SIGINT, on_interrupt);
+  (void)std::signal(SIGTERM, on_interrupt);
+  (void)std::signal(SIGPIPE, SIG_IGN);
   return run(options);
 }
 

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <csignal>
 #include <thread>
 
 #include "fixture.h"
@@ -12,6 +14,7 @@
 namespace dracpu::sandbox {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 class Restart : public SandboxTest {};
@@ -143,6 +146,56 @@ TEST_F(Restart, OfTheKubeletIsARegistrationAndNewSlices) {
   ASSERT_OK(again);
   EXPECT_OK(again->at(c.uid));
   EXPECT_EQ(cpus_of(c), cpus_of(p));
+}
+
+TEST_F(Restart, AFrozenDriverIsDroppedAndMendsWhatItMissed) {
+  NodeOptions options;
+  options.runtime.request_timeout = milliseconds(500);
+  ASSERT_NO_FATAL_FAILURE(ready({}, std::move(options)));
+  const ClaimName c = claim("c", 2);
+  const Pod p = pod("c", {c});
+  ASSERT_EQ(::kill(node().driver_pid(), SIGSTOP), 0);
+  const Pod stray = pod("stray");
+  EXPECT_EQ(node().runtime().container(stray.containers.back())->cpus, "") << "made without the driver";
+  EXPECT_EQ(node().runtime().counts().late_answers, 1U);
+  ASSERT_EQ(::kill(node().driver_pid(), SIGCONT), 0);
+  EXPECT_TRUE(eventually(seconds(15), [&] { return cpus_of(stray) == all_cpus() - cpus_of(c); })) << log();
+  EXPECT_EQ(cpus_of(p), cpus_of(c));
+}
+
+TEST_F(Restart, KilledAmidPreparesItForgetsNothingThatWasAnswered) {
+  ASSERT_NO_FATAL_FAILURE(ready({.sockets = 2, .cores = 32, .threads = 2}));  // 128 CPUs
+  constexpr std::size_t kClaims = 60;
+  std::vector<ClaimName> claims;
+  for (std::size_t i = 0; i < kClaims; ++i) claims.push_back(claim(fmt::format("c{}", i), 2));
+  std::atomic<std::size_t> answered = 0;
+  std::vector<CpuSet> promised(kClaims);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kClaims; ++i) {
+    threads.emplace_back([&, i] {
+      std::this_thread::sleep_for(milliseconds(4 * i));
+      const auto answer = node().kubelet().prepare(kDriverName, {claims[i]});
+      if (!answer.ok() || !answer->at(claims[i].uid).ok()) return;
+      const Result<CpuSet> cpus = node().claim_cpus(claims[i]);
+      if (cpus.ok()) promised[i] = *cpus;
+      ++answered;
+    });
+  }
+  (void)eventually(seconds(20), [&] { return answered >= kClaims / 3; });
+  node().kill_driver();
+  for (std::thread& t : threads) t.join();
+  ASSERT_NO_FATAL_FAILURE(start_and_wait());
+  const auto again = node().kubelet().prepare(kDriverName, claims);
+  ASSERT_OK(again);
+  CpuSet taken;
+  for (std::size_t i = 0; i < kClaims; ++i) {
+    ASSERT_OK(again->at(claims[i].uid));
+    const CpuSet now = cpus_of(claims[i]);
+    EXPECT_EQ(now.size(), 2U);
+    EXPECT_FALSE(now.intersects(taken)) << now.to_string();
+    taken |= now;
+    if (!promised[i].empty()) EXPECT_EQ(now, promised[i]) << "claim " << i;
+  }
 }
 
 }  // namespace

@@ -4,13 +4,10 @@
 #include "runtime.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <condition_variable>
-#include <cstring>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -21,19 +18,16 @@
 #include "base/cpuset.h"
 #include "base/strings.h"
 #include "cdi_files.h"
-#include "nri.pb.h"
+#include "runtime_parts.h"
 #include "trunk.h"
 
 namespace dracpu::sandbox {
 namespace {
 
-namespace api = ::nri::pkg::api::v1alpha1;
 using Clock = std::chrono::steady_clock;
 using Updates = google::protobuf::RepeatedPtrField<api::ContainerUpdate>;
 
 constexpr std::chrono::seconds kRegistrationTimeout{5};
-
-bool has_event(std::int32_t mask, api::Event event) { return (mask & (1 << (event - 1))) != 0; }
 
 struct Plugin {
   std::string name;  // index-name
@@ -41,46 +35,13 @@ struct Plugin {
   std::shared_ptr<Trunk> trunk;
 };
 
-// What plugins may have set in one event, and by whom.
-class Owners {
- public:
-  Status claim(const std::string& id, const std::string& plugin) {
-    const auto [it, fresh] = by_id_.emplace(id, plugin);
-    if (fresh) return ok_status();
-    return make_error(Errc::kConflict, "plugins \"{}\" and \"{}\" both tried to set CPUSetCPUs", plugin,
-                      it->second);
-  }
-
- private:
-  std::map<std::string, std::string> by_id_;
-};
-
-Result<UniqueFd> listen_on(const std::filesystem::path& path) {
-  sockaddr_un address{};
-  const std::string name = path.string();
-  if (name.size() >= sizeof address.sun_path) {
-    return make_error(Errc::kInvalidInput, "socket path \"{}\" is longer than 107 bytes", name);
-  }
-  address.sun_family = AF_UNIX;
-  std::memcpy(static_cast<void*>(address.sun_path), name.c_str(), name.size() + 1);
-  std::error_code ec;
-  std::filesystem::create_directories(path.parent_path(), ec);
-  ::unlink(name.c_str());
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto* generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
-  if (!fd.valid() || ::bind(fd.get(), generic, sizeof address) != 0 || ::listen(fd.get(), 16) != 0) {
-    return make_error(Errc::kUnavailable, "listen on \"{}\": {}", name, errno_text(errno));
-  }
-  return fd;
-}
-
 class Engine final : public Runtime {
  public:
   explicit Engine(RuntimeOptions options) : options_(std::move(options)) {}
   ~Engine() override {
     go_away();
     for (const auto& [id, c] : containers_) {
-      if (options_.host != nullptr && c.view.running) options_.host->stop(id);
+      if (options_.host != nullptr && c.running) options_.host->stop(id);
     }
   }
 
@@ -115,29 +76,29 @@ class Engine final : public Runtime {
   Result<std::string> create(const ContainerWish& wish) override {
     Result<std::vector<std::string>> from_cdi = cdi_env(options_.cdi_dir, wish.devices);
     if (!from_cdi.ok()) return std::move(from_cdi).error().while_doing("CDI device injection failed");
-    Box box;
-    box.view.id = random_hex(32);
-    box.view.pod = wish.pod;
-    box.view.name = wish.name;
-    box.view.env = wish.env;
-    box.view.env.insert(box.view.env.end(), from_cdi->begin(), from_cdi->end());
-    const std::string id = box.view.id;
+    ContainerView made;
+    made.id = random_hex(32);
+    made.pod = wish.pod;
+    made.name = wish.name;
+    made.env = wish.env;
+    made.env.insert(made.env.end(), from_cdi->begin(), from_cdi->end());
+    const std::string id = made.id;
     const std::lock_guard<std::mutex> node(node_);
-    if (Status s = ask_to_create(box); !s.ok()) {
-      undo_creation(box);
+    if (Status s = ask_to_create(made); !s.ok()) {
+      undo_creation(made);
       return std::move(s).error();
     }
     if (options_.host != nullptr) {
-      Result<pid_t> pid = options_.host->start(id, box.view.cpus, box.view.env);
+      Result<pid_t> pid = options_.host->start(id, made.cpus, made.env);
       if (!pid.ok()) {
-        undo_creation(box);
+        undo_creation(made);
         return std::move(pid).error();
       }
-      box.view.pid = *pid;
+      made.pid = *pid;
     }
-    box.view.running = true;
+    made.running = true;
     const std::lock_guard<std::mutex> lock(mutex_);
-    containers_.emplace(id, std::move(box));
+    containers_.emplace(id, std::move(made));
     return id;
   }
 
@@ -149,7 +110,7 @@ class Engine final : public Runtime {
     if (options_.host != nullptr) options_.host->stop(id);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      containers_.at(id).view.running = false;
+      containers_.at(id).running = false;
     }
     Updates all;
     for (const Plugin& plugin : alive(api::STOP_CONTAINER)) {
@@ -208,7 +169,7 @@ class Engine final : public Runtime {
   std::vector<ContainerView> containers() const override {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<ContainerView> out;
-    for (const auto& [id, c] : containers_) out.push_back(c.view);
+    for (const auto& [id, c] : containers_) out.push_back(c);
     return out;
   }
 
@@ -216,7 +177,7 @@ class Engine final : public Runtime {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto it = containers_.find(id);
     if (it == containers_.end()) return make_error(Errc::kNotFound, "no container \"{}\"", id);
-    return it->second.view;
+    return it->second;
   }
 
   RuntimeCounts counts() const override {
@@ -225,47 +186,26 @@ class Engine final : public Runtime {
   }
 
  private:
-  struct Box {
-    ContainerView view;
-  };
-
   template <typename Request>
   void fill(const ContainerView& view, api::ContainerState state, Request& request) const {
     fill_pod(view.pod, *request.mutable_pod());
     fill_container(view, state, *request.mutable_container());
   }
 
-  static std::string sandbox_of(const PodInfo& pod) { return "sandbox-" + pod.uid; }
-
-  static void fill_pod(const PodInfo& pod, api::PodSandbox& out) {
-    out.set_id(sandbox_of(pod));
-    out.set_uid(pod.uid);
-    out.set_namespace_(pod.ns);
-    out.set_name(pod.name);
-  }
-
-  static void fill_container(const ContainerView& view, api::ContainerState state, api::Container& out) {
-    out.set_id(view.id);
-    out.set_pod_sandbox_id(sandbox_of(view.pod));
-    out.set_name(view.name);
-    out.set_state(state);
-    out.set_pid(static_cast<std::uint32_t>(view.pid));
-    for (const std::string& e : view.env) out.add_env(e);
-    (*out.mutable_labels())["io.kubernetes.container.name"] = view.name;
-    out.mutable_linux()->mutable_resources()->mutable_cpu()->set_cpus(view.cpus);
-  }
-
-  // Plugins that want the event, in order of index; the dead are dropped first. Under node_.
-  std::vector<Plugin> alive(api::Event event) {
-    // Only set aside: a trunk's end waits for its server thread, which may wait for node_.
+  // Under node_. Dead plugins are only set aside: a trunk's end waits for its server thread, which may wait
+  // for node_.
+  void drop_dead() {
     const auto gone = std::stable_partition(plugins_.begin(), plugins_.end(),
                                             [](const Plugin& p) { return p.trunk->is_open(); });
     std::move(gone, plugins_.end(), std::back_inserter(dead_));
     plugins_.erase(gone, plugins_.end());
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      counts_.plugins = plugins_.size();
-    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    counts_.plugins = plugins_.size();
+  }
+
+  // Plugins that want the event, in order of index. Under node_.
+  std::vector<Plugin> alive(api::Event event) {
+    drop_dead();
     std::vector<Plugin> out;
     for (const Plugin& p : plugins_) {
       if (has_event(p.events, event)) out.push_back(p);
@@ -290,43 +230,43 @@ class Engine final : public Runtime {
     return ok_status();
   }
 
-  Status ask_to_create(Box& box) {
+  Status ask_to_create(ContainerView& made) {
     Owners owners;
     Updates others;
     for (const Plugin& plugin : alive(api::CREATE_CONTAINER)) {
       api::CreateContainerRequest request;
-      fill(box.view, api::CONTAINER_UNKNOWN, request);
+      fill(made, api::CONTAINER_UNKNOWN, request);
       api::CreateContainerResponse response;
       if (Status s = ask(plugin, "CreateContainer", request, response); !s.ok()) return s;
       const std::string& cpus = response.adjust().linux().resources().cpu().cpus();
       if (!cpus.empty()) {
-        if (Status s = owners.claim(box.view.id, plugin.name); !s.ok()) return s;
-        box.view.cpus = cpus;
+        if (Status s = owners.claim(made.id, plugin.name); !s.ok()) return s;
+        made.cpus = cpus;
       }
       for (const api::ContainerUpdate& u : response.update()) {
-        if (u.container_id() == box.view.id) {
+        if (u.container_id() == made.id) {
           return make_error(Errc::kConflict, "plugin \"{}\" asked update of \"{}\" during creation",
-                            plugin.name, box.view.id);
+                            plugin.name, made.id);
         }
         if (u.linux().resources().cpu().cpus().empty()) continue;
         if (Status s = owners.claim(u.container_id(), plugin.name); !s.ok()) return s;
         *others.Add() = u;
       }
     }
-    if (Result<CpuSet> set = CpuSet::parse(box.view.cpus); !set.ok()) return std::move(set).error();
+    if (Result<CpuSet> set = CpuSet::parse(made.cpus); !set.ok()) return std::move(set).error();
     apply(others);
     return ok_status();
   }
 
   // containerd undoes a failed creation with a stop and a removal (spec 4.5).
-  void undo_creation(const Box& box) {
+  void undo_creation(const ContainerView& made) {
     for (const Plugin& plugin : alive(api::STOP_CONTAINER)) {
       api::StopContainerRequest request;
-      fill(box.view, api::CONTAINER_UNKNOWN, request);
+      fill(made, api::CONTAINER_UNKNOWN, request);
       api::StopContainerResponse response;
       if (ask(plugin, "StopContainer", request, response).ok()) apply(response.update());
     }
-    tell_removed(box.view);
+    tell_removed(made);
   }
 
   void tell_removed(const ContainerView& view) {
@@ -351,11 +291,11 @@ class Engine final : public Runtime {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto it = containers_.find(id);
     if (it == containers_.end()) return ok_status();  // unknown ids: no error, no effect (spec 5.5)
-    if (options_.host != nullptr && it->second.view.running) {
+    if (options_.host != nullptr && it->second.running) {
       if (Status s = options_.host->set_cpus(id, cpus); !s.ok()) return s;
     }
-    it->second.view.cpus = cpus;
-    ++it->second.view.updates;
+    it->second.cpus = cpus;
+    ++it->second.updates;
     return ok_status();
   }
 
@@ -434,11 +374,11 @@ class Engine final : public Runtime {
     const std::lock_guard<std::mutex> node(node_);
     if (!synchronize(*trunk)) return trunk->close();
     plugins_.push_back(plugin);
+    drop_dead();
     std::stable_sort(plugins_.begin(), plugins_.end(),
                      [](const Plugin& a, const Plugin& b) { return a.name < b.name; });
     const std::lock_guard<std::mutex> lock(mutex_);
     ++counts_.synchronizations;
-    counts_.plugins = plugins_.size();
   }
 
   bool synchronize(Trunk& trunk) {
@@ -493,16 +433,10 @@ class Engine final : public Runtime {
       return refuse(nri::Code::kUnimplemented, "service " + request.service);
     }
     if (request.method == "RegisterPlugin") {
-      api::RegisterPluginRequest r;
-      const bool decodes = r.ParseFromString(request.payload);
-      const std::string& index = r.plugin_idx();
-      const bool digits = index.size() == 2 && std::all_of(index.begin(), index.end(), [](unsigned char c) {
-                            return std::isdigit(c) != 0;
-                          });
-      if (!decodes || !digits || r.plugin_name().empty())
-        return refuse(nri::Code::kUnknown, "invalid plugin");
+      const std::string name = plugin_name(request.payload);
+      if (name.empty()) return refuse(nri::Code::kUnknown, "invalid plugin");
       const std::lock_guard<std::mutex> lock(registration.mutex);
-      registration.name = index + "-" + r.plugin_name();
+      registration.name = name;
       registration.changed.notify_all();
       return {};
     }
@@ -528,7 +462,7 @@ class Engine final : public Runtime {
   std::vector<Plugin> plugins_;
   std::vector<Plugin> dead_;
   mutable std::mutex mutex_;  // the maps below, never held over a hook
-  std::map<std::string, Box> containers_;
+  std::map<std::string, ContainerView> containers_;
   RuntimeCounts counts_;
   std::shared_ptr<Trunk> greeting_;  // the connection that is being taken in
 };

@@ -77,7 +77,7 @@ struct ContainerView {
 struct RuntimeCounts {
   std::size_t synchronizations = 0;  // completed
   std::size_t sync_messages = 0;
-  std::size_t plugins = 0;  // connected and synchronized now
+  std::size_t plugins = 0;  // connected and synchronized; a lost one is noticed at the next event
   std::size_t late_answers = 0;
   std::size_t failed_updates = 0;  // updates of others that could not be carried out
   std::size_t unsolicited = 0;     // updates the plugin sent by itself
