@@ -39,7 +39,7 @@ class FakeApiServer {
   struct Fault {
     int status = 0;  // answer this; 0: the proper answer
     std::string body{};
-    std::string headers;      // "Retry-After: 3\r\n"
+    std::string headers{};    // "Retry-After: 3\r\n"
     bool cut_before = false;  // close without an answer
     bool cut_within = false;  // close in the middle of the body
     bool carry_out = false;   // do the work although the answer is a fault

@@ -64,7 +64,7 @@ struct ClientOptions {
   int max_tries = 10;                                  // as the Go client
   std::chrono::milliseconds connect_limit{10'000};     // name, TCP and TLS together
   std::chrono::milliseconds idle_limit{60'000};        // a connection unused for so long is closed
-  std::string user_agent{};                              // default "dracpu/<version>"
+  std::string user_agent{};                            // default "dracpu/<version>"
 };
 
 struct ClientStats {

@@ -45,7 +45,9 @@ TEST_F(StateFileTest, EveryCutAndEveryFlippedByteIsNoticed) {
     flipped[n] = static_cast<char>(flipped[n] ^ 1);
     const Result<std::string> got = unseal(flipped);
     // The minor version may differ: a later release of the same format is read.
-    if (n != std::string_view("dracpu-state 1.").size()) EXPECT_FALSE(got.ok()) << "flipped at " << n;
+    if (n != std::string_view("dracpu-state 1.").size()) {
+      EXPECT_FALSE(got.ok()) << "flipped at " << n;
+    }
   }
   EXPECT_FALSE(unseal(good + "x").ok());
   EXPECT_FALSE(unseal("").ok());

@@ -194,7 +194,9 @@ TEST_F(Restart, KilledAmidPreparesItForgetsNothingThatWasAnswered) {
     EXPECT_EQ(now.size(), 2U);
     EXPECT_FALSE(now.intersects(taken)) << now.to_string();
     taken |= now;
-    if (!promised[i].empty()) EXPECT_EQ(now, promised[i]) << "claim " << i;
+    if (!promised[i].empty()) {
+      EXPECT_EQ(now, promised[i]) << "claim " << i;
+    }
   }
 }
 
