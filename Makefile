@@ -14,6 +14,9 @@ FUZZ_SECONDS ?= 60
 BUILD := build/$(PRESET)
 
 export CCACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dracpu/ccache
+# Relative paths in the cache, so that another clone finds what this one compiled.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 
 .PHONY: all build demo test e2e e2e-smoke check format format-check tidy headers asan tsan bench fuzz image setup clean

@@ -251,6 +251,7 @@ void RuntimeService::grow() {
     log_warning("Running shared containers could not be widened; the next hook carries it",
                 {{"containers", updates.size()}, {"err", pushed.error().text}});
     // No answer in time: the runtime may still carry it out, over a claim that would be prepared meanwhile.
+    // An answer, also one that says that some failed (a container that just ended), is the end of it.
     if (pushed.error().code == Errc::kUnavailable && synchronized_) in_doubt_ = true;
     return;
   }

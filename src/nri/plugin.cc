@@ -192,8 +192,7 @@ Status PluginImpl::update_containers(const std::vector<ContainerUpdate>& updates
     const Result<Response> response = session->call("UpdateContainers", std::move(batch->payload), deadline);
     if (!response) return response.error();
     if (response->code != 0) {
-      return make_error(Errc::kUnavailable, "the runtime answered code {}: {}", response->code,
-                        response->text);
+      return make_error(Errc::kConflict, "the runtime answered code {}: {}", response->code, response->text);
     }
     next = batch->sent;
   }

@@ -44,8 +44,9 @@ class Plugin {
   virtual void stop(std::chrono::milliseconds grace = std::chrono::milliseconds(1500)) = 0;
 
   // Unsolicited updates (spec 4.13): only where the runtime's NRI is known to be >= 0.12.1. Waits until no
-  // hook is open and then for the answer; lists over 4 MiB go in several calls. kUnavailable when not
-  // connected and synchronized, refused, or not answered in time; kInternal from a handler call, where the
+  // hook is open and then for the answer; lists over 4 MiB go in several calls. kConflict when the runtime
+  // answered that some failed: it is done with them. kUnavailable when not connected and synchronized, or
+  // not answered in time: it may still carry them out; kInternal from a handler call, where the
   // runtime would wait for us while we wait for it, and for an update without CPUs.
   virtual Status update_containers(const std::vector<ContainerUpdate>& updates,
                                    std::chrono::milliseconds timeout) = 0;
