@@ -66,12 +66,15 @@ TEST_F(Publish, AForeignSliceOfOurDriverIsRemoved) {
 
 TEST_F(Publish, TwoWritersDoNotStorm) {
   ASSERT_NO_FATAL_FAILURE(ready());
+  const boost::json::value before = devices();
   const std::size_t seen = node().api().requests().size();
   for (int i = 0; i < 40; ++i) {
     delete_slices();
     std::this_thread::sleep_for(milliseconds(50));
   }
+  EXPECT_GE(writes(seen).size(), 1U);
   EXPECT_LE(writes(seen).size(), 8U) << "a burst of 5, then one in 5 s";
+  EXPECT_TRUE(is_repaired(before, seconds(12))) << log();
 }
 
 TEST_F(Publish, RetryAfterIsObeyed) {

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <thread>
 
+#include "base/file.h"
 #include "fixture.h"
 
 namespace dracpu::sandbox {
@@ -18,6 +19,16 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 class Restart : public SandboxTest {};
+
+// True if every thread of the process is stopped: SIGSTOP reaches them one after the other.
+bool is_frozen(pid_t pid) {
+  std::error_code ec;
+  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), ec)) {
+    const Result<std::string> stat = read_file(task.path() / "stat");
+    if (!stat.ok() || stat->substr(stat->rfind(')') + 1, 2) != " T") return false;
+  }
+  return !ec;
+}
 
 TEST_F(Restart, OfTheDriverKeepsEverything) {
   ASSERT_NO_FATAL_FAILURE(ready());
@@ -155,6 +166,7 @@ TEST_F(Restart, AFrozenDriverIsDroppedAndMendsWhatItMissed) {
   const ClaimName c = claim("c", 2);
   const Pod p = pod("c", {c});
   ASSERT_EQ(::kill(node().driver_pid(), SIGSTOP), 0);
+  ASSERT_TRUE(eventually(seconds(5), [&] { return is_frozen(node().driver_pid()); }));
   const Pod stray = pod("stray");
   EXPECT_EQ(node().runtime().container(stray.containers.back())->cpus, "") << "made without the driver";
   EXPECT_EQ(node().runtime().counts().late_answers, 1U);

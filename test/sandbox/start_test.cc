@@ -4,6 +4,7 @@
 // Starting and stopping, and one owner per node.
 
 #include <csignal>
+#include <thread>
 
 #include "fixture.h"
 
@@ -44,6 +45,7 @@ TEST_F(Start, RegistersSynchronizesAndPublishes) {
 
 TEST_F(Start, NothingIsWrittenAtRest) {
   ASSERT_NO_FATAL_FAILURE(ready());
+  std::this_thread::sleep_for(seconds(1));  // the answers to the start
   const std::size_t before = node().api().requests().size();
   std::this_thread::sleep_for(seconds(4));
   EXPECT_EQ(node().api().requests().size(), before) << "requests without a reason";
