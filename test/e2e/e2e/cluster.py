@@ -236,8 +236,9 @@ class Cluster:
         return wait_for(f"the log of {pod}/{container}", 30, fetched, interval=0.5)[0]
 
     def seen(self, pod, container="c0"):
-        """The CPUs that the probe inside the container last reported."""
-        return self.seen_in(self.log(pod, container), f"{pod}/{container}")
+        """The CPUs that the probe inside the container last reported; a fresh one gets time for its first word."""
+        who = f"{pod}/{container}"
+        return wait_for(f"the report of {who}", 20, lambda: [self.seen_in(self.log(pod, container), who)])[0]
 
     @staticmethod
     def seen_in(log, who):
