@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "kube/slice_publisher.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "kube/fake_api_server.h"
+
+namespace dracpu::kube {
+namespace {
+
+namespace json = boost::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Seen = FakeApiServer::Seen;
+using Fault = FakeApiServer::Fault;
+
+constexpr milliseconds kQuiet{200};  // long enough to see a write that should not be
+
+device::Slice slice_of(std::initializer_list<const char*> names, std::int64_t cpus = 4) {
+  device::Slice out;
+  for (const char* name : names) {
+    device::Device d;
+    d.name = name;
+    d.allow_multiple_allocations = true;
+    d.attributes = {{"dra.cpu/numCPUs", cpus}};
+    d.capacity = {{"dra.cpu/cpu", cpus}};
+    out.devices.push_back(std::move(d));
+  }
+  return out;
+}
+
+bool is_write(const Seen& s) { return s.method != "GET"; }
+
+class Publishing : public ::testing::Test {
+ protected:
+  Publishing() {
+    server.set_node("w", "node-uid");
+    timing.retry_first = milliseconds(20);
+    timing.retry_max = milliseconds(200);
+    timing.refused_first = milliseconds(50);
+    timing.refused_max = milliseconds(400);
+    timing.request_limit = seconds(5);
+  }
+  ~Publishing() override {
+    publisher.reset();
+    client.reset();
+  }
+
+  void begin() {
+    client = *HttpClient::create(server.config());
+    PublisherCallbacks calls;
+    calls.on_warning = [this](const std::string& text) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      warnings.push_back(text);
+    };
+    calls.on_state = [this](const PublisherState& state) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (!state.error.empty()) errors.push_back(state.error);
+    };
+    publisher = SlicePublisher::start(*client, {"dra.cpu", "w", mapping, timing}, std::move(calls));
+  }
+  void begin_with(std::vector<device::Slice> slices) {
+    begin();
+    publisher->publish(std::move(slices));
+    ASSERT_TRUE(synced()) << publisher->stats().state.error;
+  }
+  bool synced() {
+    return wait_for([this] {
+      const PublisherState s = publisher->stats().state;
+      return s.synced && s.connected;
+    });
+  }
+  bool saw_error(const std::string& part) {
+    return wait_for([&] {
+      const std::lock_guard<std::mutex> lock(mutex);
+      return std::any_of(errors.begin(), errors.end(),
+                         [&](const std::string& e) { return e.find(part) != std::string::npos; });
+    });
+  }
+  std::size_t count_warnings() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return warnings.size();
+  }
+  std::string name_of(std::size_t i) {
+    return server.slices().at(i).at("metadata").at("name").get_string().c_str();
+  }
+  std::int64_t generation_of(std::size_t i) {
+    return server.slices().at(i).at("spec").at("pool").at("generation").to_number<std::int64_t>();
+  }
+  // No write for a while.
+  void expect_rest(std::size_t writes) {
+    std::this_thread::sleep_for(kQuiet);
+    EXPECT_EQ(server.writes(), writes);
+  }
+
+  FakeApiServer server;
+  PublisherTiming timing;
+  std::optional<AllocatableMapping> mapping;
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  std::vector<std::string> errors;
+  std::unique_ptr<HttpClient> client;
+  std::unique_ptr<SlicePublisher> publisher;
+};
+
+TEST_F(Publishing, Line55FirstPublish) {
+  const auto start = std::chrono::steady_clock::now();
+  begin_with({slice_of({"a"})});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(500));
+  ASSERT_EQ(server.slices().size(), 1U);
+  EXPECT_EQ(name_of(0).rfind("00000-dra.cpu-w-", 0), 0U);
+  EXPECT_EQ(generation_of(0), 1);
+  const json::object s = server.slices()[0];
+  EXPECT_EQ(s.at("metadata").at("ownerReferences").at(0).at("uid").get_string(), "node-uid");
+  EXPECT_EQ(s.at("spec").at("pool").at("resourceSliceCount").to_number<int>(), 1);
+  EXPECT_EQ(server.writes(), 1U);
+  const PublisherStats stats = publisher->stats();
+  EXPECT_EQ(stats.creates, 1U);
+  EXPECT_EQ(stats.api_errors, 0U);
+  EXPECT_EQ(stats.state.slices, 1U);
+  EXPECT_EQ(stats.state.generation, 1);
+}
+
+TEST_F(Publishing, Line57IdenticalContentMakesNoCall) {
+  begin_with({slice_of({"a"})});
+  const std::size_t before = server.requests().size();
+  publisher->publish({slice_of({"a"})});
+  std::this_thread::sleep_for(kQuiet);
+  EXPECT_EQ(server.requests().size(), before);
+  // Nor does another process that finds everything in place.
+  publisher.reset();
+  begin_with({slice_of({"a"})});
+  expect_rest(1);
+}
+
+TEST_F(Publishing, Line58StoredInAnotherSpelling) {
+  server.set_filter([](json::object& s) {
+    for (json::value& d : s["spec"].at("devices").get_array()) {
+      d.get_object()["capacity"].get_object()["dra.cpu/cpu"].get_object()["value"] = "1k";
+    }
+  });
+  begin_with({slice_of({"a"}, 1000)});
+  expect_rest(1);
+  EXPECT_EQ(count_warnings(), 0U);
+}
+
+TEST_F(Publishing, Lines59To63Changes) {
+  begin_with({slice_of({"a"}), slice_of({"b"}), slice_of({"c"})});
+  EXPECT_EQ(server.count("POST"), 3U);
+  EXPECT_EQ(generation_of(0), 1);
+  const auto change = [this](std::vector<device::Slice> slices, std::size_t writes) {
+    const std::size_t before = server.writes();
+    publisher->publish(std::move(slices));
+    ASSERT_TRUE(wait_for([&] { return server.writes() == before + writes; }));
+    ASSERT_TRUE(synced());
+    expect_rest(before + writes);
+  };
+  change({slice_of({"a"}), slice_of({"b2"}), slice_of({"c"})}, 1);  // 59
+  EXPECT_EQ(generation_of(1), 1);
+  change({slice_of({"a3"}), slice_of({"b3"}), slice_of({"c"})}, 3);  // 60
+  EXPECT_EQ(generation_of(2), 2);
+  change({slice_of({"a3"}), slice_of({"b3"}), slice_of({"c"}), slice_of({"d"})}, 4);  // 61
+  EXPECT_EQ(name_of(3).rfind("00003-", 0), 0U);
+  EXPECT_EQ(generation_of(0), 3);
+  EXPECT_EQ(generation_of(3), 3);
+  change({slice_of({"a3", "x"})}, 4);  // 62: three deletes and one PUT
+  EXPECT_EQ(generation_of(0), 3);
+  change({slice_of({"x", "a3"})}, 1);  // 63
+  EXPECT_EQ(server.count("DELETE"), 3U);
+}
+
+TEST_F(Publishing, Lines64To65LeftoversAreReplaced) {
+  const json::object spec =
+      json::parse(
+          R"({"driver":"dra.cpu","nodeName":"w","pool":{"name":"w","generation":3,"resourceSliceCount":1},"devices":[]})")
+          .get_object();
+  for (const char* name : {"w-dra.cpu-old", "00000-dra.cpu-w-p", "00000-dra.cpu-w-q"}) {
+    server.add_slice({{"metadata", {{"name", name}}}, {"spec", spec}});
+  }
+  json::object foreign = spec;
+  foreign["driver"] = "gpu";
+  server.add_slice({{"metadata", {{"name", "gpu-slice"}}}, {"spec", foreign}});
+  begin_with({slice_of({"a"})});
+  ASSERT_EQ(server.slices().size(), 2U);
+  EXPECT_EQ(name_of(0), "00000-dra.cpu-w-p");
+  EXPECT_EQ(generation_of(0), 3);
+  EXPECT_EQ(name_of(1), "gpu-slice");
+  expect_rest(3);
+}
+
+TEST_F(Publishing, Line66DeletedSliceComesBackAtOnce) {
+  begin_with({slice_of({"a"}), slice_of({"b"})});
+  const auto start = std::chrono::steady_clock::now();
+  server.remove_slice(name_of(1));
+  ASSERT_TRUE(wait_for([&] { return server.slices().size() == 2; }));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(500));
+  ASSERT_TRUE(wait_for([&] { return server.writes() == 4; }));
+  EXPECT_EQ(generation_of(0), 2);
+  EXPECT_EQ(generation_of(1), 2);
+  expect_rest(4);
+}
+
+TEST_F(Publishing, Line67AllSlicesComeBackAndANewNodeIsNoticed) {
+  begin_with({slice_of({"a"}), slice_of({"b"}), slice_of({"c"})});
+  server.set_node("w", "second-uid");  // deleted and made again: garbage collection took the slices
+  for (const json::object& s : server.slices()) {
+    server.remove_slice(s.at("metadata").at("name").get_string().c_str());
+  }
+  ASSERT_TRUE(wait_for([&] {
+    const auto all = server.slices();
+    return all.size() == 3 && publisher->stats().state.synced;
+  }));
+  for (const json::object& s : server.slices()) {
+    EXPECT_EQ(s.at("metadata").at("ownerReferences").at(0).at("uid").get_string(), "second-uid");
+  }
+}
+
+TEST_F(Publishing, Line68NothingDesired) {
+  begin_with({slice_of({"a"})});
+  publisher->publish({});
+  ASSERT_TRUE(wait_for([&] { return server.slices().empty(); }));
+  server.add_slice(json::parse(R"({"metadata":{"name":"x"},"spec":{"driver":"dra.cpu","nodeName":"w",
+      "pool":{"name":"other","generation":1,"resourceSliceCount":1}}})")
+                       .get_object());
+  EXPECT_TRUE(wait_for([&] { return server.slices().empty(); }));
+}
+
+TEST_F(Publishing, Line69ADuplicateDeviceIsNotSent) {
+  begin();
+  publisher->publish({slice_of({"a"}), slice_of({"a"})});
+  EXPECT_TRUE(saw_error("pool validation failed"));
+  expect_rest(0);
+  publisher->publish({slice_of({"a"}), slice_of({"b"})});
+  EXPECT_TRUE(wait_for([&] { return server.slices().size() == 2; }));
+}
+
+TEST_F(Publishing, Line70DroppedFieldsAreNamedOnceAndNotFoughtOver) {
+  server.set_filter([](json::object& s) {
+    for (json::value& d : s["spec"].at("devices").get_array())
+      d.get_object().erase("allowMultipleAllocations");
+  });
+  begin_with({slice_of({"a"})});
+  expect_rest(1);
+  ASSERT_EQ(count_warnings(), 1U);
+  EXPECT_NE(warnings[0].find("DRAConsumableCapacity"), std::string::npos) << warnings[0];
+  server.remove_slice(name_of(0));  // still repaired, still once
+  ASSERT_TRUE(wait_for([&] { return server.slices().size() == 1; }));
+  expect_rest(2);
+  EXPECT_EQ(count_warnings(), 1U);
+}
+
+TEST_F(Publishing, Line71ARefusalIsReportedAndTriedSlowly) {
+  std::atomic<bool> refuse = true;
+  server.set_hook([&](const Seen& s) -> std::optional<Fault> {
+    if (!is_write(s) || !refuse) return std::nullopt;
+    return Fault{.status = 422, .body = R"({"kind":"Status","reason":"Invalid","message":"too many"})"};
+  });
+  begin();
+  publisher->publish({slice_of({"a"})});
+  EXPECT_TRUE(saw_error("too many"));
+  std::this_thread::sleep_for(milliseconds(500));
+  EXPECT_LE(server.writes(), 5U);
+  EXPECT_FALSE(publisher->stats().state.synced);
+  refuse = false;
+  EXPECT_TRUE(synced());
+  EXPECT_EQ(publisher->stats().state.error, "");
+}
+
+TEST_F(Publishing, Line72AConflictIsSettledWithAFreshObject) {
+  begin_with({slice_of({"a"})});
+  std::atomic<bool> edited = false;
+  server.set_hook([&](const Seen& s) -> std::optional<Fault> {
+    if (s.method != "PUT" || edited.exchange(true)) return std::nullopt;
+    server.edit_slice(name_of(0), [](json::object& o) {
+      o["metadata"].get_object()["labels"] = {{"k", "v"}};
+    });
+    return std::nullopt;
+  });
+  publisher->publish({slice_of({"b"})});
+  ASSERT_TRUE(wait_for([&] { return server.count("PUT") == 2; }));
+  ASSERT_TRUE(synced());
+  const json::object s = server.slices()[0];
+  EXPECT_EQ(s.at("spec").at("devices").at(0).at("name").get_string(), "b");
+  EXPECT_EQ(s.at("metadata").at("labels").at("k").get_string(), "v") << "what others added stays";
+  expect_rest(3);
+}
+
+TEST_F(Publishing, Line73ADeleteOfSomethingGoneIsFine) {
+  begin_with({slice_of({"a"}), slice_of({"b"})});
+  server.set_hook([&](const Seen& s) -> std::optional<Fault> {
+    if (s.method != "DELETE") return std::nullopt;
+    return Fault{.status = 404, .body = "{}", .carry_out = true};
+  });
+  publisher->publish({slice_of({"a"})});
+  ASSERT_TRUE(wait_for([&] { return server.count("PUT") == 1; }));
+  ASSERT_TRUE(synced());
+  EXPECT_EQ(publisher->stats().api_errors, 0U);
+}
+
+TEST_F(Publishing, Line74NoSliceWithoutANode) {
+  for (const int status : {404, 403}) {
+    SCOPED_TRACE(status);
+    std::atomic<bool> refuse = true;
+    server.set_hook([&, status](const Seen& s) -> std::optional<Fault> {
+      if (!refuse || s.target != "/api/v1/nodes/w") return std::nullopt;
+      return Fault{.status = status, .body = R"({"kind":"Status","message":"no node for you"})"};
+    });
+    const std::size_t before = server.writes();
+    begin();
+    publisher->publish({slice_of({status == 404 ? "a" : "b"})});
+    EXPECT_TRUE(saw_error("no node for you"));
+    std::this_thread::sleep_for(kQuiet);
+    if (status == 404) {
+      EXPECT_EQ(server.writes(), before);
+    }
+    refuse = false;
+    EXPECT_TRUE(synced());
+    EXPECT_EQ(server.slices().size(), 1U);
+    publisher.reset();
+    client.reset();
+  }
+}
+
+TEST_F(Publishing, Line75RetryAfterIsObeyed) {
+  std::atomic<int> posts = 0;
+  server.set_hook([&](const Seen& s) -> std::optional<Fault> {
+    if (s.method != "POST" || posts++ > 0) return std::nullopt;
+    return Fault{.status = 429, .headers = "Retry-After: 3\r\n"};
+  });
+  begin();
+  publisher->publish({slice_of({"a"})});
+  ASSERT_TRUE(synced());
+  std::vector<std::chrono::steady_clock::time_point> times;
+  for (const Seen& s : server.requests()) {
+    if (s.method == "POST") times.push_back(s.at);
+  }
+  ASSERT_EQ(times.size(), 2U);
+  EXPECT_GE(times[1] - times[0], seconds(3));
+}
+
+TEST_F(Publishing, Line76WatchesGoOnFromWhereTheyWere) {
+  begin_with({slice_of({"a"})});
+  ASSERT_TRUE(wait_for([&] { return server.watches() == 1; }));
+  const std::size_t lists = publisher->stats().lists;
+  server.send_to_watches(R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"105"}}})"
+                         "\n");
+  std::this_thread::sleep_for(milliseconds(50));
+  server.end_watches();
+  ASSERT_TRUE(wait_for([&] { return server.count("GET", "watch=1") == 2 && server.watches() == 1; }));
+  EXPECT_EQ(server.count("GET", "resourceVersion=105"), 1U);
+  server.cut_watches();
+  ASSERT_TRUE(wait_for([&] { return server.count("GET", "watch=1") == 3 && server.watches() == 1; }));
+  EXPECT_EQ(server.count("GET", "limit=500"), lists);
+  // 410 as an event: list again, and see what happened meanwhile.
+  server.send_to_watches(R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}})"
+                         "\n");
+  ASSERT_TRUE(
+      wait_for([&] { return server.count("GET", "limit=500") == lists + 1 && server.watches() == 1; }));
+  // 410 as an answer.
+  const std::size_t watches = server.count("GET", "watch=1");
+  server.set_hook([&](const Seen& s) -> std::optional<Fault> {
+    if (s.target.find("watch=1") == std::string::npos || server.slices().empty()) return std::nullopt;
+    server.remove_slice(name_of(0));
+    server.forget_history();
+    return std::nullopt;
+  });
+  server.end_watches();
+  ASSERT_TRUE(
+      wait_for([&] { return server.count("GET", "watch=1") >= watches + 1 && server.slices().empty(); }));
+  server.set_hook(nullptr);
+  EXPECT_TRUE(wait_for([&] { return server.slices().size() == 1; }));
+  for (const Seen& s : server.requests()) {
+    if (s.target.find("watch=1") == std::string::npos) continue;
+    EXPECT_NE(s.target.find("fieldSelector=spec.driver%3Ddra.cpu%2Cspec.nodeName%3Dw"), std::string::npos);
+    EXPECT_NE(s.target.find("allowWatchBookmarks=true"), std::string::npos);
+    const int timeout = std::stoi(s.target.substr(s.target.find("timeoutSeconds=") + 15));
+    EXPECT_GE(timeout, 300);
+    EXPECT_LE(timeout, 600);
+  }
+}
+
+TEST_F(Publishing, Line79TheServerComesLater) {
+  server.stop();
+  begin();
+  publisher->publish({slice_of({"a"})});
+  EXPECT_TRUE(saw_error("connecting"));
+  server.start();
+  EXPECT_TRUE(synced());
+  EXPECT_EQ(server.slices().size(), 1U);
+  // And goes, and comes back with a change made meanwhile.
+  server.stop();
+  ASSERT_TRUE(wait_for([&] { return !publisher->stats().state.connected; }));
+  server.remove_slice(name_of(0));
+  server.start();
+  EXPECT_TRUE(wait_for([&] { return server.slices().size() == 1; }));
+  EXPECT_TRUE(synced());
+}
+
+TEST_F(Publishing, AnEditIsUndoneButMetadataIsNot) {
+  begin_with({slice_of({"a"})});
+  server.edit_slice(name_of(0), [](json::object& o) { o["metadata"].get_object()["labels"] = {{"k", "v"}}; });
+  expect_rest(1);
+  server.edit_slice(name_of(0), [](json::object& o) {
+    o["spec"].at("devices").get_array()[0].get_object()["taints"] = json::array{{{"key", "k"}}};
+  });
+  ASSERT_TRUE(wait_for([&] { return server.count("PUT") == 1; }));
+  ASSERT_TRUE(synced());
+  EXPECT_EQ(generation_of(0), 1);
+  EXPECT_FALSE(server.slices()[0].at("spec").at("devices").at(0).get_object().contains("taints"));
+  expect_rest(2);
+}
+
+// Rulings 17.
+TEST_F(Publishing, TwoWritersDoNotStorm) {
+  begin_with({slice_of({"a"})});
+  std::atomic<bool> stop = false;
+  std::thread other([&] {  // undoes whatever we write, at once
+    std::size_t seen = server.count("PUT");
+    while (!stop) {
+      server.edit_slice(name_of(0), [](json::object& o) { o["spec"].at("devices").get_array().clear(); });
+      wait_for([&] { return stop || server.count("PUT") > seen; });
+      seen = server.count("PUT");
+    }
+  });
+  ASSERT_TRUE(wait_for([&] { return server.count("PUT") >= 4; }));
+  std::this_thread::sleep_for(seconds(2));
+  EXPECT_LE(server.count("PUT"), 5U);
+  EXPECT_FALSE(publisher->stats().state.synced);
+  stop = true;
+  other.join();
+}
+
+TEST_F(Publishing, ListAttributesFollowTheServer) {
+  device::Slice s = slice_of({"a"});
+  s.devices[0].attributes["resource.kubernetes.io/pcieRoot"] = std::vector<std::string>{"pci0000:00"};
+  mapping = AllocatableMapping{"cpu", "dra.cpu/cpu"};
+  {
+    SCOPED_TRACE("too old");
+    server.set_minor(35);
+    begin_with({s});
+    EXPECT_EQ(json::serialize(server.slices()[0]).find("pcieRoot"), std::string::npos);
+    EXPECT_EQ(count_warnings(), 2U);
+    publisher.reset();
+    warnings.clear();
+    server.remove_slice(name_of(0));
+  }
+  {
+    SCOPED_TRACE("gates off: the list is refused, the mapping dropped");
+    server.set_minor(37);
+    server.set_filter([](json::object& o) {
+      for (json::value& d : o["spec"].at("devices").get_array())
+        d.get_object().erase("nodeAllocatableResources");
+    });
+    server.set_hook([&](const Seen& seen) -> std::optional<Fault> {
+      if (seen.body.find("\"strings\"") == std::string::npos) return std::nullopt;
+      return Fault{.status = 422,
+                   .body = R"({"kind":"Status","message":"spec.devices[0].attributes[x]: Required value"})"};
+    });
+    begin_with({s});
+    EXPECT_EQ(server.count("POST"), 3U);
+    EXPECT_EQ(count_warnings(), 2U);
+    expect_rest(3);  // of the first part, the refused one, and the one that went through
+  }
+}
+
+TEST_F(Publishing, ACutAnswerToACreateMakesNoDuplicate) {
+  std::atomic<int> posts = 0;
+  server.set_hook([&](const Seen& s) -> std::optional<Fault> {
+    if (s.method != "POST" || posts++ > 0) return std::nullopt;
+    return Fault{.cut_within = true};
+  });
+  begin();
+  publisher->publish({slice_of({"a"})});
+  ASSERT_TRUE(synced());
+  EXPECT_EQ(server.slices().size(), 1U);
+  EXPECT_EQ(server.count("POST"), 1U);
+  EXPECT_GE(publisher->stats().api_errors, 1U);
+}
+
+TEST_F(Publishing, AtRestNothingMoves) {
+  begin_with({slice_of({"a"})});
+  const std::size_t before = server.requests().size();
+  std::this_thread::sleep_for(seconds(1));
+  EXPECT_EQ(server.requests().size(), before);
+  EXPECT_EQ(server.watches(), 1U);
+}
+
+TEST_F(Publishing, StopLeavesTheSlices) {
+  begin_with({slice_of({"a"})});
+  publisher->stop();
+  publisher->stop();
+  EXPECT_TRUE(wait_for([&] { return server.watches() == 0; }));
+  server.remove_slice(name_of(0));
+  publisher->publish({slice_of({"b"})});
+  expect_rest(1);
+}
+
+}  // namespace
+}  // namespace dracpu::kube

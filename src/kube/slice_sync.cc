@@ -101,6 +101,7 @@ void SliceSync::read_node() {
   if (node_reading_ || stopped_) return;
   node_reading_ = true;
   get("/api/v1/nodes/" + url_escape(options_.node), [](SliceSync& self, Result<Response> answer) {
+    if (answer.ok() && !answer->ok()) answer = status_error(*answer);
     Result<std::string> uid =
         answer.ok() ? parse_node_uid(answer->body) : Result<std::string>(answer.error());
     if (!uid.ok()) {
