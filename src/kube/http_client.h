@@ -88,8 +88,8 @@ struct WatchCallbacks {
   std::function<void(WatchEnd)> on_end;  // last call; not after cancel
 };
 
-// Ends the watch when destroyed or assigned over; after that no callback starts (destroy it on the client's
-// thread, or be ready for one that is running).
+// A handle for one thread at a time. Ends the watch when destroyed or assigned over; after that no callback
+// starts (destroy it on the client's thread, or be ready for one that is running).
 class Watch {
  public:
   Watch() = default;

@@ -345,10 +345,11 @@ TEST(HttpClientWatch, ACancelledWatchIsSilentAndGone) {
   // Ended from its own callback.
   Watch self;
   std::atomic<int> lines = 0;
+  std::promise<void> cancelled;
   WatchCallbacks calls = w.calls();
   calls.on_line = [&](std::string_view) {
-    ++lines;
     self.cancel();
+    if (++lines == 1) cancelled.set_value();
   };
   std::promise<void> set;
   client->post([&] {
@@ -358,6 +359,7 @@ TEST(HttpClientWatch, ACancelledWatchIsSilentAndGone) {
   set.get_future().wait();
   ASSERT_TRUE(wait_for([&] { return server.watches() == 1; }));
   server.send_to_watches("a\nb\nc\n");
+  cancelled.get_future().wait();
   EXPECT_TRUE(wait_for([&] { return server.watches() == 0; }));
   EXPECT_EQ(lines, 1);
 }
