@@ -126,7 +126,10 @@ void SliceSync::read_node() {
 }
 
 void SliceSync::read_version() {
+  if (version_reading_ || version_known_) return;
+  version_reading_ = true;
   get("/version", [](SliceSync& self, Result<Response> answer) {
+    self.version_reading_ = false;
     if (!answer.ok()) return;  // asked again after the next list
     // An answer that tells nothing is taken for the newest version: fields that the server does not like are
     // noticed later, too.

@@ -78,6 +78,7 @@ class SliceSync : public std::enable_shared_from_this<SliceSync> {
   Wire wire_;
   SliceFeatures features_;
   bool version_known_ = false;
+  bool version_reading_ = false;  // one question at a time: a late second answer would undo what we learnt
   std::map<std::string, std::string> accepted_;  // content sent → content that the server made of it
   std::set<std::string> warned_;
 
