@@ -25,6 +25,7 @@ if(DRACPU_STATIC)
   pkg_check_modules(ABSL_ALL REQUIRED absl_status absl_statusor absl_synchronization absl_flat_hash_map
     absl_flat_hash_set absl_cord absl_strings absl_str_format absl_time absl_optional absl_variant absl_bind_front
     absl_random_random absl_hash absl_raw_hash_set absl_inlined_vector absl_cleanup absl_any_invocable)
+  list(TRANSFORM ABSL_ALL_STATIC_LIBRARIES REPLACE "^(absl_.*)$" "-l:lib\\1.a")
   dracpu_external(dracpu_ext_protobuf -l:libprotobuf.a Threads::Threads)
   dracpu_external(dracpu_ext_grpc -Wl,--start-group -l:libgrpc++_unsecure.a -l:libgrpc_unsecure.a -l:libgpr.a
     -l:libaddress_sorting.a -l:libupb.a -l:libre2.a -l:libcares.a -l:libz.a -l:libprotobuf.a
@@ -42,9 +43,7 @@ else()
 endif()
 target_compile_definitions(dracpu_ext_boost_json INTERFACE BOOST_ALL_NO_LIB)
 
-# Header-only: fmt and spdlog (Debian ships no static library of either), Boost.Asio and Beast, CLI11.
-add_library(dracpu_ext_fmt INTERFACE)
-target_compile_definitions(dracpu_ext_fmt INTERFACE FMT_HEADER_ONLY)
+# No library to link: Boost.Asio and Beast, CLI11 and spdlog are headers; fmt is compiled in src/base/fmt_library.cc.
 
 if(DRACPU_TESTS)
   find_package(GTest REQUIRED)

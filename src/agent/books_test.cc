@@ -9,7 +9,7 @@
 
 #include <fstream>
 
-#include "base/strings.h"
+#include "agent/test_node.h"
 #include "config/load.h"
 
 namespace dracpu::agent {
@@ -40,41 +40,10 @@ class FaultyOps final : public FileOps {
   static Status failure() { return make_error(Errc::kUnavailable, "no space left on device"); }
 };
 
-class BooksTest : public ::testing::Test {
+class BooksTest : public ::testing::Test, protected TestNode {
  protected:
-  BooksTest() : dir_(std::filesystem::temp_directory_path() / ("dracpu-books-test-" + random_hex(6))) {
-    std::filesystem::create_directories(dir_);
-    node_.name = "node1";
-    node_.config.runtime.cdi_dir = dir_ / "cdi";
-    node_.config.runtime.kubelet_root_dir = dir_ / "kubelet";
-    topology::Topology& t = node_.topology;
-    for (std::uint32_t cpu = 0; cpu < 8; ++cpu) {
-      topology::Cpu c;
-      c.id = CpuId(cpu);
-      c.socket = SocketId(0);
-      c.node = NumaNodeId(0);
-      c.core = cpu;
-      t.cpus[c.id] = c;
-      t.cores.push_back({CpuSet{cpu}});
-      t.usable.insert(c.id);
-    }
-    t.online = t.usable;
-    t.sockets[SocketId(0)] = t.usable;
-    t.nodes[NumaNodeId(0)].id = NumaNodeId(0);
-    t.nodes[NumaNodeId(0)].cpus = t.usable;
-    node_.managed = t.usable;
-    node_.layout = std::make_shared<const alloc::Layout>(t);
-  }
-  ~BooksTest() override { std::filesystem::remove_all(dir_); }
-
-  PrepareOrder order(const std::string& uid, std::size_t cpus) const {
-    return {ClaimUid(uid),
-            "ns",
-            "c-" + uid,
-            {{"r", "node1", "cpudevnuma000", std::nullopt, cpus, node_.managed}}};
-  }
   std::filesystem::path cdi_file(const std::string& uid) const {
-    return dir_ / "cdi" / ("dra.k8s.io-cpu_claim-" + uid + ".json");
+    return dir / "cdi" / ("dra.k8s.io-cpu_claim-" + uid + ".json");
   }
   static std::string cpus_of(Books& books, const std::string& uid) {
     return books.with_ledger([&](const ledger::Ledger& l) {
@@ -83,21 +52,19 @@ class BooksTest : public ::testing::Test {
     });
   }
 
-  std::filesystem::path dir_;
-  Node node_;
   FaultyOps ops_;
 };
 
 TEST_F(BooksTest, PreparedClaimsSurviveTheProcess) {
   {
-    Books books(node_, ops_);
+    Books books(node, ops_);
     ASSERT_TRUE(books.load().ok());
     const auto got = books.prepare({order("a", 2), order("b", 1), order("c", 1)});
     for (const auto& r : got) ASSERT_TRUE(r.ok()) << r.error().text;
     EXPECT_EQ(ops_.state_writes, 1) << "claims of one call share a write";
   }
-  std::filesystem::remove_all(dir_ / "cdi");  // a reboot empties it
-  Books again(node_, ops_);
+  std::filesystem::remove_all(dir / "cdi");  // a reboot empties it
+  Books again(node, ops_);
   const Result<Books::Loaded> loaded = again.load();
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(loaded->from_state, 3U);
@@ -108,7 +75,7 @@ TEST_F(BooksTest, PreparedClaimsSurviveTheProcess) {
 }
 
 TEST_F(BooksTest, StateThatCannotBeWrittenRefusesAndHoldsNothing) {
-  Books books(node_, ops_);
+  Books books(node, ops_);
   ASSERT_TRUE(books.load().ok());
   ops_.fail_on = "state.json";
   const auto got = books.prepare({order("a", 2)});
@@ -122,7 +89,7 @@ TEST_F(BooksTest, StateThatCannotBeWrittenRefusesAndHoldsNothing) {
 }
 
 TEST_F(BooksTest, CdiFileThatCannotBeWrittenGivesTheCpusBack) {
-  Books books(node_, ops_);
+  Books books(node, ops_);
   ASSERT_TRUE(books.load().ok());
   ops_.fail_on = "claim-a";
   const auto got = books.prepare({order("a", 2), order("b", 1)});
@@ -136,7 +103,7 @@ TEST_F(BooksTest, CdiFileThatCannotBeWrittenGivesTheCpusBack) {
 }
 
 TEST_F(BooksTest, CdiFileThatCannotBeRemovedKeepsTheClaim) {
-  Books books(node_, ops_);
+  Books books(node, ops_);
   ASSERT_TRUE(books.load().ok());
   ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
   ops_.fail_on = "claim-a";
@@ -150,7 +117,7 @@ TEST_F(BooksTest, CdiFileThatCannotBeRemovedKeepsTheClaim) {
 }
 
 TEST_F(BooksTest, FailedSaveAtUnprepareIsOwedNotAnError) {
-  Books books(node_, ops_);
+  Books books(node, ops_);
   ASSERT_TRUE(books.load().ok());
   ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
   ops_.fail_on = "state.json";
@@ -162,7 +129,7 @@ TEST_F(BooksTest, FailedSaveAtUnprepareIsOwedNotAnError) {
 }
 
 TEST_F(BooksTest, ClaimUidThatCannotBeAFileNameIsRefused) {
-  Books books(node_, ops_);
+  Books books(node, ops_);
   ASSERT_TRUE(books.load().ok());
   for (const char* uid : {"../x", "a/b", "", "."}) {
     SCOPED_TRACE(uid);
@@ -173,7 +140,7 @@ TEST_F(BooksTest, ClaimUidThatCannotBeAFileNameIsRefused) {
 }
 
 TEST_F(BooksTest, AdoptsAnOlderDriversFilesAndItsOwnStateWins) {
-  std::filesystem::create_directories(dir_ / "cdi");
+  std::filesystem::create_directories(dir / "cdi");
   const auto put = [&](const std::string& uid, const std::string& cpus) {
     std::ofstream(cdi_file(uid))
         << R"({"cdiVersion":"0.8.0","kind":"dra.k8s.io/cpu","devices":[{"name":"claim-)" << uid
@@ -181,7 +148,7 @@ TEST_F(BooksTest, AdoptsAnOlderDriversFilesAndItsOwnStateWins) {
         << R"("]}}],"containerEdits":{}})";
   };
   {
-    Books books(node_, ops_);
+    Books books(node, ops_);
     ASSERT_TRUE(books.load().ok());
     ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
   }
@@ -189,7 +156,7 @@ TEST_F(BooksTest, AdoptsAnOlderDriversFilesAndItsOwnStateWins) {
   put("old", "6-7");
   put("clash", "1");
   std::ofstream(cdi_file("cut")) << R"({"cdiVersion":"0.8)";
-  Books books(node_, ops_);
+  Books books(node, ops_);
   const Result<Books::Loaded> loaded = books.load();
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(loaded->from_state, 1U);
@@ -205,13 +172,13 @@ TEST_F(BooksTest, AdoptsAnOlderDriversFilesAndItsOwnStateWins) {
 
 TEST_F(BooksTest, UnreadableStateIsKeptAsideAndRebuilt) {
   {
-    Books books(node_, ops_);
+    Books books(node, ops_);
     ASSERT_TRUE(books.load().ok());
     ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
   }
-  const std::filesystem::path state = config::state_file(node_.config);
+  const std::filesystem::path state = config::state_file(node.config);
   std::filesystem::resize_file(state, std::filesystem::file_size(state) - 3);
-  Books books(node_, ops_);
+  Books books(node, ops_);
   const Result<Books::Loaded> loaded = books.load();
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(loaded->from_state, 0U);
@@ -223,13 +190,13 @@ TEST_F(BooksTest, UnreadableStateIsKeptAsideAndRebuilt) {
 
 TEST_F(BooksTest, StateOfAnotherNodeIsNotOurs) {
   {
-    Books books(node_, ops_);
+    Books books(node, ops_);
     ASSERT_TRUE(books.load().ok());
     ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
   }
-  std::filesystem::remove_all(dir_ / "cdi");
-  node_.name = "node2";
-  Books books(node_, ops_);
+  std::filesystem::remove_all(dir / "cdi");
+  node.name = "node2";
+  Books books(node, ops_);
   const Result<Books::Loaded> loaded = books.load();
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(loaded->from_state, 0U);

@@ -3,18 +3,13 @@
 
 #include "agent/run.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "agent/guard.h"
 #include "agent/node.h"
 #include "agent/session.h"
 #include "agent/wake.h"
-#include "config/load.h"
+#include "kubelet/server.h"
 #include "observe/health.h"
 #include "observe/http_server.h"
 #include "observe/log.h"
@@ -34,22 +29,9 @@ constexpr std::chrono::seconds kFirstStepBack{1};
 constexpr std::chrono::seconds kMaxStepBack{60};
 constexpr std::chrono::seconds kMainBeat{60};
 
-// True if a process accepts connections on the socket: a driver that takes no lock (RULINGS 4).
-bool somebody_answers(const std::filesystem::path& path) {
-  sockaddr_un address{};
-  const std::string name = path.string();
-  if (name.size() >= sizeof address.sun_path) return false;
-  address.sun_family = AF_UNIX;
-  std::memcpy(static_cast<void*>(address.sun_path), name.c_str(), name.size() + 1);
-  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return false;
-  const auto* generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
-  return ::connect(fd.get(), generic, sizeof address) == 0 || errno == EAGAIN;
-}
-
 // Waits until this process may own the node. False: asked to stop.
-Result<bool> become_owner(const Node& node, Guard& guard, Wake& wake, observe::Metrics& metrics,
-                          observe::HealthState& health) {
+Result<bool> become_owner(const kubelet::ServerOptions& kubelet_options, Guard& guard, Wake& wake,
+                          observe::Metrics& metrics, observe::HealthState& health) {
   bool told = false;
   while (!wake.stop_requested()) {
     health.beat("main");
@@ -66,12 +48,9 @@ Result<bool> become_owner(const Node& node, Guard& guard, Wake& wake, observe::M
   told = false;
   while (!wake.stop_requested()) {
     health.beat("main");
-    std::string foreign;
-    for (const std::filesystem::path& path :
-         {config::registrar_socket(node.config), config::dra_socket(node.config)}) {
-      if (somebody_answers(path)) foreign = path.string();
-    }
-    if (foreign.empty()) {
+    // A driver that takes no lock (RULINGS 4).
+    const Status alone = kubelet::check_no_other_driver(kubelet_options);
+    if (alone.ok()) {
       metrics.owner.set(1);
       health.set_ok("guard");
       return true;
@@ -79,8 +58,9 @@ Result<bool> become_owner(const Node& node, Guard& guard, Wake& wake, observe::M
     if (!told) {
       told = true;
       metrics.foreign_owner_total.inc();
-      log_warning("Another driver answers on this node; waiting until it is gone", {{"socket", foreign}});
-      health.set_failed("guard", "another driver answers on " + foreign);
+      log_warning("Another driver runs on this node; waiting until it is gone",
+                  {{"err", alone.error().text}});
+      health.set_failed("guard", alone.error().text);
     }
     wake.wait_until(Clock::now() + kForeignPoll);
   }
@@ -123,8 +103,8 @@ int run(const config::Config& config) {
   observe::HealthState health({"guard", "nri", "kubelet", "slices"});
   health.expect_beat("main", kMainBeat);
 
-  if (Status s = kubelet::check_options({config.runtime.kubelet_root_dir, config.publish.driver_name});
-      !s.ok()) {
+  const kubelet::ServerOptions kubelet_options{config.runtime.kubelet_root_dir, config.publish.driver_name};
+  if (Status s = kubelet::check_options(kubelet_options); !s.ok()) {
     log_error("Cannot start", s.error());
     return 1;
   }
@@ -146,7 +126,7 @@ int run(const config::Config& config) {
   Guard guard(config.runtime.cdi_dir);
   std::chrono::seconds pause = kFirstStepBack;
   for (;;) {
-    Result<bool> owner = become_owner(node, guard, **wake, metrics, health);
+    Result<bool> owner = become_owner(kubelet_options, guard, **wake, metrics, health);
     if (!owner.ok()) {
       log_error("Cannot guard this node against a second driver", owner.error());
       return 1;

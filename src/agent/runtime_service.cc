@@ -31,6 +31,13 @@ std::vector<nri::ContainerUpdate> to_wire(std::vector<ledger::Update> updates) {
   return out;
 }
 
+std::vector<ContainerId> ids_of(const std::vector<ledger::Update>& updates) {
+  std::vector<ContainerId> out;
+  out.reserve(updates.size());
+  for (const ledger::Update& u : updates) out.push_back(u.id);
+  return out;
+}
+
 observe::AllocationMode mode_of(ledger::Kind kind) {
   return kind == ledger::Kind::kShared ? observe::AllocationMode::kShared
                                        : observe::AllocationMode::kExclusive;
@@ -57,7 +64,10 @@ RuntimeService::RuntimeService(const Node& node, Books& books, Worker& worker, o
                                Hooks hooks)
     : node_(node), books_(books), worker_(worker), metrics_(metrics), hooks_(std::move(hooks)) {}
 
-void RuntimeService::set_push(Push push) { push_ = std::move(push); }
+void RuntimeService::set_push(Push push) {
+  const Locked lock(mutex_);
+  push_ = std::move(push);
+}
 
 void RuntimeService::on_configure(const nri::RuntimeInfo& runtime) {
   push_is_safe_ = node_.config.runtime.grow_pool == config::GrowPool::kAuto &&
@@ -201,7 +211,7 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_stop(const nri::Con
     l.remove(container.id);
     if (carry) {
       e.updates = l.stale_shared(kGrowthBatch);
-      l.note_told(e.updates, true);
+      l.note_told(e.updates);
     }
     return e;
   });
@@ -232,7 +242,20 @@ void RuntimeService::on_remove(const nri::ContainerInfo& container) {
             {"containerID", container.id.get()}});
 }
 
-bool RuntimeService::can_push() const { return push_is_safe_ && synchronized_ && push_ != nullptr; }
+void RuntimeService::on_not_applied(const std::optional<ContainerId>& created,
+                                    const std::vector<ContainerId>& updated) {
+  books_.with_ledger([&](ledger::Ledger& l) {
+    if (created) l.remove(*created);
+    l.forget_told(updated);
+  });
+  if (!updated.empty()) pool_grew();
+}
+
+bool RuntimeService::can_push() const {
+  if (!push_is_safe_ || !synchronized_) return false;
+  const Locked lock(mutex_);
+  return push_ != nullptr;
+}
 
 void RuntimeService::pool_grew() {
   if (!can_push() || growth_planned_.exchange(true)) return;
@@ -245,8 +268,19 @@ void RuntimeService::grow() {
   const std::vector<ledger::Update> updates =
       books_.with_ledger([&](const ledger::Ledger& l) { return l.stale_shared(kGrowthBatch); });
   if (updates.empty()) return;
-  const Status pushed = push_(to_wire(updates), kPushLimit);
-  books_.with_ledger([&](ledger::Ledger& l) { l.note_told(updates, pushed.ok()); });
+  Push push;
+  {
+    const Locked lock(mutex_);
+    push = push_;
+  }
+  const Status pushed = push(to_wire(updates), kPushLimit);
+  books_.with_ledger([&](ledger::Ledger& l) {
+    if (pushed.ok()) {
+      l.note_told(updates);
+    } else {
+      l.forget_told(ids_of(updates));
+    }
+  });
   if (!pushed.ok()) {
     log_warning("Running shared containers could not be widened; the next hook carries it",
                 {{"containers", updates.size()}, {"err", pushed.error().text}});

@@ -39,7 +39,7 @@ class RuntimeService final : public nri::Handler {
 
   RuntimeService(const Node& node, Books& books, Worker& worker, observe::Metrics& metrics, Hooks hooks);
 
-  // How to send unsolicited updates; set once the plugin exists.
+  // How to send unsolicited updates; set once the plugin exists, which may be connected by then.
   void set_push(Push push);
 
   void on_configure(const nri::RuntimeInfo& runtime) override;
@@ -52,6 +52,8 @@ class RuntimeService final : public nri::Handler {
   Result<std::vector<nri::ContainerUpdate>> on_stop(const nri::ContainerInfo& container,
                                                     Deadline deadline) override;
   void on_remove(const nri::ContainerInfo& container) override;
+  void on_not_applied(const std::optional<ContainerId>& created,
+                      const std::vector<ContainerId>& updated) override;
   void on_disconnect(const Error& reason) override;
 
   // Connected, synchronized, and no pushed update in doubt: prepare is safe.
@@ -68,12 +70,12 @@ class RuntimeService final : public nri::Handler {
   Worker& worker_;
   observe::Metrics& metrics_;
   Hooks hooks_;
-  Push push_;
   std::atomic<bool> synchronized_{false};
   std::atomic<bool> push_is_safe_{false};
   std::atomic<bool> in_doubt_{false};
   std::atomic<bool> growth_planned_{false};
   mutable Mutex mutex_;
+  Push push_ DRACPU_GUARDED_BY(mutex_);
   std::string lost_ DRACPU_GUARDED_BY(mutex_) = "not connected yet";
 };
 

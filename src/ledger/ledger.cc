@@ -192,25 +192,25 @@ Result<Placement> Ledger::create(const ContainerFacts& container) {
   out.cpus = union_of(*claims);
   out.new_owner = std::any_of(claims->begin(), claims->end(),
                               [&](const ClaimUid& uid) { return !claims_.at(uid).owner; });
-  if (out.new_owner) {
-    // Every shared container is told, also one that was told the same set before: the runtime does not report
-    // updates that failed (spec nri-wire 5.6), and from here on somebody relies on it.
-    std::size_t others = shared_;
-    if (const auto self = containers_.find(container.id);
-        self != containers_.end() && self->second.kind == Kind::kShared) {
-      --others;
-    }
-    if (now.empty() && others > 0) {
-      return make_error(
-          Errc::kNoCapacity,
-          "starting this container would leave no CPU for the {} shared containers of this node", others);
-    }
-    out.updates.reserve(others);
-    for (auto& [id, other] : containers_) {
-      if (other.kind != Kind::kShared || id == container.id) continue;
-      other.told = now;
-      out.updates.push_back({id, now});
-    }
+  std::size_t others = shared_;
+  if (const auto self = containers_.find(container.id);
+      self != containers_.end() && self->second.kind == Kind::kShared) {
+    --others;
+  }
+  if (now.empty() && others > 0 && out.new_owner) {
+    return make_error(Errc::kNoCapacity,
+                      "starting this container would leave no CPU for the {} shared containers of this node",
+                      others);
+  }
+  // For a new owner every shared container is told, also one that was told the same set before: the runtime
+  // does not report updates that failed (spec nri-wire 5.6), and from here on somebody relies on it. For an
+  // owner that starts again, those that may still be on its CPUs.
+  for (auto& [id, other] : containers_) {
+    if (other.kind != Kind::kShared || id == container.id || now.empty()) continue;
+    if (!out.new_owner && other.told && other.told->is_subset_of(now)) continue;
+    if (out.updates.empty()) out.updates.reserve(others);
+    other.told = now;
+    out.updates.push_back({id, now});
   }
   for (const ClaimUid& uid : *claims) claims_.at(uid).owner = container.who;
   out.claims = *claims;
@@ -324,11 +324,15 @@ std::size_t Ledger::stale_count() const {
       [&](const auto& entry) { return entry.second.kind == Kind::kShared && entry.second.told != now; }));
 }
 
-void Ledger::note_told(const std::vector<Update>& updates, bool told) {
+void Ledger::note_told(const std::vector<Update>& updates) {
   for (const Update& u : updates) {
-    const auto it = containers_.find(u.id);
-    if (it == containers_.end()) continue;
-    it->second.told = told ? std::optional<CpuSet>(u.cpus) : std::nullopt;
+    if (const auto it = containers_.find(u.id); it != containers_.end()) it->second.told = u.cpus;
+  }
+}
+
+void Ledger::forget_told(const std::vector<ContainerId>& ids) {
+  for (const ContainerId& id : ids) {
+    if (const auto it = containers_.find(id); it != containers_.end()) it->second.told.reset();
   }
 }
 

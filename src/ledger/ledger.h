@@ -150,8 +150,10 @@ class Ledger {
   // Shared containers that were last told something else than the pool now is, at most `limit` of them.
   std::vector<Update> stale_shared(std::size_t limit) const;
   std::size_t stale_count() const;
-  // The updates were handed to the runtime (told) or may have been lost (not told): remembered either way.
-  void note_told(const std::vector<Update>& updates, bool told);
+  // The updates were handed to the runtime.
+  void note_told(const std::vector<Update>& updates);
+  // What these containers were told last may have been lost: they count as stale.
+  void forget_told(const std::vector<ContainerId>& ids);
 
   // Facts ---------------------------------------------------------------------------------------------------
   CpuSet pool() const;

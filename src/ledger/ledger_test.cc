@@ -184,9 +184,9 @@ TEST_F(LedgerTest, ReleaseGrowsThePoolAndMarksSharedOnesStale) {
   const std::vector<Update> grow = ledger_.stale_shared(10);
   ASSERT_EQ(grow.size(), 1U);
   EXPECT_EQ(grow[0].cpus.to_string(), "1-7");
-  ledger_.note_told(grow, true);
+  ledger_.note_told(grow);
   EXPECT_EQ(ledger_.stale_count(), 0U);
-  ledger_.note_told(grow, false);
+  ledger_.forget_told({ContainerId("s"), ContainerId("unknown")});
   EXPECT_EQ(ledger_.stale_count(), 1U) << "an update that may be lost is sent again";
   EXPECT_TRUE(ledger_.stale_shared(0).empty());
 }

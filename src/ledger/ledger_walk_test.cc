@@ -138,7 +138,7 @@ class Walk {
   std::string grow() {
     const std::vector<Update> updates = ledger_.stale_shared(pick(3));
     apply(updates);
-    ledger_.note_told(updates, true);
+    ledger_.note_told(updates);
     return "grow";
   }
 

@@ -291,9 +291,11 @@ Result<std::vector<ContainerUpdate>> TestHandler::on_stop(const ContainerInfo& c
   return std::vector<ContainerUpdate>();
 }
 
-void TestHandler::on_not_applied(const std::vector<ContainerId>& containers) {
+void TestHandler::on_not_applied(const std::optional<ContainerId>& created,
+                                 const std::vector<ContainerId>& updated) {
   std::string text = "not applied";
-  for (const ContainerId& id : containers) text += " " + id.get();
+  if (created) text += " " + created->get();
+  for (const ContainerId& id : updated) text += " " + id.get();
   note(std::move(text));
 }
 

@@ -123,7 +123,8 @@ class TestHandler : public Handler {
   Result<std::vector<ContainerUpdate>> on_update(const ContainerInfo& container, Deadline deadline) override;
   Result<std::vector<ContainerUpdate>> on_stop(const ContainerInfo& container, Deadline deadline) override;
   void on_remove(const ContainerInfo& container) override { note("remove " + container.id.get()); }
-  void on_not_applied(const std::vector<ContainerId>& containers) override;
+  void on_not_applied(const std::optional<ContainerId>& created,
+                      const std::vector<ContainerId>& updated) override;
   void on_disconnect(const Error& reason) override;
 
   void note(std::string event);

@@ -11,6 +11,7 @@
 #ifndef DRACPU_NRI_HANDLER_H_
 #define DRACPU_NRI_HANDLER_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,10 +76,12 @@ class Handler {
                                                          Deadline deadline) = 0;
   virtual Result<std::vector<ContainerUpdate>> on_stop(const ContainerInfo& container, Deadline deadline) = 0;
   virtual void on_remove(const ContainerInfo& container) = 0;
-  // These containers did not get what the last answer said: it came after its deadline (the runtime was told
-  // "no" or is gone), could not be sent, or was too large for all of its updates. For a creation the new
-  // container is among them. A later answer may carry them again.
-  virtual void on_not_applied(const std::vector<ContainerId>& /*containers*/) {}
+  // The last answer did not do what it said: it came after its deadline (the runtime was told "no" or is
+  // gone), could not be sent, or was too large for all of its updates. `created` is the container that was to
+  // be made, if it was not (or was, without us: then the next Synchronize lists it); `updated` are the others
+  // that were not told. A later answer may carry them again.
+  virtual void on_not_applied(const std::optional<ContainerId>& created,
+                              const std::vector<ContainerId>& updated) = 0;
   // The connection is gone; hooks of it no longer count. Called once per connection that was configured.
   virtual void on_disconnect(const Error& reason) = 0;
 };

@@ -135,12 +135,12 @@ void Service::create(Session& session, const Call& call) {
   if (!reply) {
     observe::log_error("NRI answer cannot be sent", reply.error(), {{"container", container->id.get()}});
     refuse(session, call, reply.error());
-    return not_applied(answer->updates, 0, &container->id);
+    return not_applied(answer->updates, 0, container->id);
   }
   if (session.answer(call.stream, encode_response(call.stream, reply->payload))) {
-    return not_applied(answer->updates, reply->sent, nullptr);
+    return not_applied(answer->updates, reply->sent, std::nullopt);
   }
-  not_applied(answer->updates, 0, &container->id);
+  not_applied(answer->updates, 0, container->id);
 }
 
 void Service::update(Session& session, const Call& call) {
@@ -180,23 +180,24 @@ bool Service::reply_updates(Session& session, const Call& call, const std::vecto
   if (!reply) {
     observe::log_error("NRI answer cannot be sent", reply.error());
     refuse(session, call, reply.error());
-    not_applied(updates, 0, nullptr);
+    not_applied(updates, 0, std::nullopt);
     return false;
   }
   const bool sent = session.answer(call.stream, encode_response(call.stream, reply->payload));
-  not_applied(updates, sent ? reply->sent : 0, nullptr);
+  not_applied(updates, sent ? reply->sent : 0, std::nullopt);
   return sent;
 }
 
 void Service::not_applied(const std::vector<ContainerUpdate>& updates, std::size_t first,
-                          const ContainerId* own) {
+                          const std::optional<ContainerId>& created) {
   std::vector<ContainerId> ids;
-  if (own != nullptr) ids.push_back(*own);
   for (std::size_t i = first; i < updates.size(); ++i) ids.push_back(updates[i].id);
-  if (ids.empty()) return;
+  if (ids.empty() && !created) return;
   observe::log_warning("NRI answer did not reach the runtime in full",
-                       {{"containers", ids.size()}, {"of", updates.size() + (own != nullptr ? 1U : 0U)}});
-  handler_.on_not_applied(ids);
+                       {{"created", created ? created->get() : "-"},
+                        {"updatesLost", ids.size()},
+                        {"updates", updates.size()}});
+  handler_.on_not_applied(created, ids);
 }
 
 }  // namespace dracpu::nri

@@ -45,7 +45,8 @@ class Service {
 
   // Sends the list as the reply. True if all or a first part of it is on its way.
   bool reply_updates(Session& session, const Call& call, const std::vector<ContainerUpdate>& updates);
-  void not_applied(const std::vector<ContainerUpdate>& updates, std::size_t first, const ContainerId* own);
+  void not_applied(const std::vector<ContainerUpdate>& updates, std::size_t first,
+                   const std::optional<ContainerId>& created);
 
   Handler& handler_;
   SyncSet sync_;

@@ -49,6 +49,8 @@ struct Answers final : nri::Handler {
     const std::lock_guard<std::mutex> lock(mutex);
     removed.push_back(c.id.get());
   }
+  void on_not_applied(const std::optional<ContainerId>& /*created*/,
+                      const std::vector<ContainerId>& /*updated*/) override {}
   void on_disconnect(const Error&) override {}
 };
 
