@@ -48,7 +48,6 @@ std::filesystem::path plugin_dir(const Config& config) {
   return config.runtime.kubelet_root_dir / "plugins" / config.publish.driver_name;
 }
 
-
 std::filesystem::path state_file(const Config& config) {
   if (!config.state.file.empty()) return config.state.file;
   return config.runtime.kubelet_root_dir / "plugins" / "dracpu" / "state.json";

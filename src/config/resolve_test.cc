@@ -42,7 +42,6 @@ TEST(Resolve, DefaultsAreThoseOfRelease030) {
   EXPECT_EQ(c.observe.verbosity, 0);
   EXPECT_TRUE(c.node.reserved_cpus.empty());
   EXPECT_EQ(registrar_socket(c), "/var/lib/kubelet/plugins_registry/dra.cpu-reg.sock");
-  EXPECT_EQ(dra_socket(c), "/var/lib/kubelet/plugins/dra.cpu/dra.sock");
   EXPECT_EQ(plugin_dir(c), "/var/lib/kubelet/plugins/dra.cpu");
   EXPECT_EQ(state_file(c), "/var/lib/kubelet/plugins/dracpu/state.json");
   ASSERT_EQ(got->warnings.size(), 1U) << "nothing is reserved";
