@@ -80,7 +80,7 @@ void check(const topology::Topology& t) {
   require(in_cores == t.usable);
   require(t.usable.is_subset_of(t.online));
   CpuSet in_caches;
-  for (const topology::L3Group& group : t.l3_groups) {
+  for (const topology::CacheGroup& group : t.l3_groups) {
     require(!group.cpus.empty() && !group.cpus.intersects(in_caches));
     in_caches |= group.cpus;
   }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "agent/guard.h"
+#include "agent/registration_timer.h"
 #include "agent/runtime_service.h"
 #include "agent/state_codec.h"
 #include "agent/worker.h"
@@ -29,6 +30,20 @@ class TempDir {
  private:
   std::filesystem::path path_;
 };
+
+TEST(RegistrationTimer, OffersTheSocketsAnewLaterEachTime) {
+  RegistrationTimer timer;
+  RegistrationTimer::Clock::time_point now{};
+  const auto wait_of = [&] {
+    timer.offered(now);
+    const RegistrationTimer::Clock::time_point begun = now;
+    while (!timer.due(now)) now += std::chrono::seconds(1);
+    return std::chrono::duration_cast<std::chrono::seconds>(now - begun).count();
+  };
+  for (const long expected : {30, 60, 120, 240, 300, 300}) EXPECT_EQ(wait_of(), expected);
+  timer.reset();
+  EXPECT_EQ(wait_of(), 30);
+}
 
 TEST(Guard, OneHolderAndTheNextOneGetsItAtOnce) {
   const TempDir dir;

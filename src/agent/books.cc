@@ -7,17 +7,20 @@
 #include <set>
 
 #include "agent/state_codec.h"
-#include "alloc/pick.h"
 #include "base/strings.h"
 #include "config/load.h"
 
 namespace dracpu::agent {
 namespace {
 
-ledger::Picker picker_for(const Node& node) {
-  alloc::Options options;
-  options.prefer_caches = node.config.cpu.prefer_l3;
-  return [layout = node.layout, options](const CpuSet& free, std::size_t n) {
+alloc::Options options_for(const Node& node) {
+  alloc::Options out;
+  out.prefer_caches = node.config.cpu.prefer_l3;
+  return out;
+}
+
+ledger::Picker picker_for(const Machine& machine, const alloc::Options& options) {
+  return [layout = machine.layout, options](const CpuSet& free, std::size_t n) {
     return alloc::pick(*layout, free, n, options);
   };
 }
@@ -29,13 +32,21 @@ std::string read_boot_id() {
 
 }  // namespace
 
-Books::Books(const Node& node, FileOps& ops)
-    : node_name_(node.name),
+Books::Books(const Node& node, const Machine& machine, FileOps& ops)
+    : pick_options_(options_for(node)),
+      node_name_(node.name),
       driver_(node.config.publish.driver_name),
       boot_id_(read_boot_id()),
       state_(config::state_file(node.config), ops),
       cdi_(node.config.runtime.cdi_dir, ops),
-      ledger_(node.managed, node.reserved, picker_for(node)) {}
+      ledger_(machine.managed, node.config.node.reserved_cpus, machine.topology.offline,
+              picker_for(machine, pick_options_)) {}
+
+void Books::set_machine(const Machine& machine) {
+  with_ledger([&](ledger::Ledger& l) {
+    l.set_machine(machine.managed, machine.topology.offline, picker_for(machine, pick_options_));
+  });
+}
 
 Result<Books::Loaded> Books::load() {
   Loaded out;

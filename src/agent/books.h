@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "agent/node.h"
+#include "alloc/pick.h"
 #include "base/file.h"
 #include "base/mutex.h"
 #include "base/result.h"
@@ -33,7 +34,7 @@ struct PrepareOrder {
 
 class Books {
  public:
-  explicit Books(const Node& node, FileOps& ops = real_file_ops());
+  explicit Books(const Node& node, const Machine& machine, FileOps& ops = real_file_ops());
 
   // State file, then CDI files of claims that it does not know (an older driver's). Unreadable state is kept
   // aside and rebuilt from CDI. What was odd comes back for the log. An error only if the folders cannot be
@@ -54,6 +55,8 @@ class Books {
   std::vector<Error> rewrite_missing_cdi();
   // The state file as the ledger is now.
   Status save();
+  // CPUs came or went. Claims keep theirs.
+  void set_machine(const Machine& machine);
   // A save that failed earlier is still owed.
   bool save_owed() const { return save_owed_; }
 
@@ -66,6 +69,7 @@ class Books {
  private:
   Status write_state();
 
+  alloc::Options pick_options_;
   std::string node_name_;
   std::string driver_;
   std::string boot_id_;

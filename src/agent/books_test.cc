@@ -57,14 +57,14 @@ class BooksTest : public ::testing::Test, protected TestNode {
 
 TEST_F(BooksTest, PreparedClaimsSurviveTheProcess) {
   {
-    Books books(node, ops_);
+    Books books(node, machine, ops_);
     ASSERT_TRUE(books.load().ok());
     const auto got = books.prepare({order("a", 2), order("b", 1), order("c", 1)});
     for (const auto& r : got) ASSERT_TRUE(r.ok()) << r.error().text;
     EXPECT_EQ(ops_.state_writes, 1) << "claims of one call share a write";
   }
   std::filesystem::remove_all(dir / "cdi");  // a reboot empties it
-  Books again(node, ops_);
+  Books again(node, machine, ops_);
   const Result<Books::Loaded> loaded = again.load();
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(loaded->from_state, 3U);
@@ -75,7 +75,7 @@ TEST_F(BooksTest, PreparedClaimsSurviveTheProcess) {
 }
 
 TEST_F(BooksTest, StateThatCannotBeWrittenRefusesAndHoldsNothing) {
-  Books books(node, ops_);
+  Books books(node, machine, ops_);
   ASSERT_TRUE(books.load().ok());
   ops_.fail_on = "state.json";
   const auto got = books.prepare({order("a", 2)});
@@ -89,7 +89,7 @@ TEST_F(BooksTest, StateThatCannotBeWrittenRefusesAndHoldsNothing) {
 }
 
 TEST_F(BooksTest, CdiFileThatCannotBeWrittenGivesTheCpusBack) {
-  Books books(node, ops_);
+  Books books(node, machine, ops_);
   ASSERT_TRUE(books.load().ok());
   ops_.fail_on = "claim-a";
   const auto got = books.prepare({order("a", 2), order("b", 1)});
@@ -103,7 +103,7 @@ TEST_F(BooksTest, CdiFileThatCannotBeWrittenGivesTheCpusBack) {
 }
 
 TEST_F(BooksTest, CdiFileThatCannotBeRemovedKeepsTheClaim) {
-  Books books(node, ops_);
+  Books books(node, machine, ops_);
   ASSERT_TRUE(books.load().ok());
   ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
   ops_.fail_on = "claim-a";
@@ -117,7 +117,7 @@ TEST_F(BooksTest, CdiFileThatCannotBeRemovedKeepsTheClaim) {
 }
 
 TEST_F(BooksTest, FailedSaveAtUnprepareIsOwedNotAnError) {
-  Books books(node, ops_);
+  Books books(node, machine, ops_);
   ASSERT_TRUE(books.load().ok());
   ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
   ops_.fail_on = "state.json";
@@ -129,7 +129,7 @@ TEST_F(BooksTest, FailedSaveAtUnprepareIsOwedNotAnError) {
 }
 
 TEST_F(BooksTest, ClaimUidThatCannotBeAFileNameIsRefused) {
-  Books books(node, ops_);
+  Books books(node, machine, ops_);
   ASSERT_TRUE(books.load().ok());
   for (const char* uid : {"../x", "a/b", "", "."}) {
     SCOPED_TRACE(uid);
@@ -148,7 +148,7 @@ TEST_F(BooksTest, AdoptsAnOlderDriversFilesAndItsOwnStateWins) {
         << R"("]}}],"containerEdits":{}})";
   };
   {
-    Books books(node, ops_);
+    Books books(node, machine, ops_);
     ASSERT_TRUE(books.load().ok());
     ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
   }
@@ -156,7 +156,7 @@ TEST_F(BooksTest, AdoptsAnOlderDriversFilesAndItsOwnStateWins) {
   put("old", "6-7");
   put("clash", "1");
   std::ofstream(cdi_file("cut")) << R"({"cdiVersion":"0.8)";
-  Books books(node, ops_);
+  Books books(node, machine, ops_);
   const Result<Books::Loaded> loaded = books.load();
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(loaded->from_state, 1U);
@@ -172,13 +172,13 @@ TEST_F(BooksTest, AdoptsAnOlderDriversFilesAndItsOwnStateWins) {
 
 TEST_F(BooksTest, UnreadableStateIsKeptAsideAndRebuilt) {
   {
-    Books books(node, ops_);
+    Books books(node, machine, ops_);
     ASSERT_TRUE(books.load().ok());
     ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
   }
   const std::filesystem::path state = config::state_file(node.config);
   std::filesystem::resize_file(state, std::filesystem::file_size(state) - 3);
-  Books books(node, ops_);
+  Books books(node, machine, ops_);
   const Result<Books::Loaded> loaded = books.load();
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(loaded->from_state, 0U);
@@ -190,13 +190,13 @@ TEST_F(BooksTest, UnreadableStateIsKeptAsideAndRebuilt) {
 
 TEST_F(BooksTest, StateOfAnotherNodeIsNotOurs) {
   {
-    Books books(node, ops_);
+    Books books(node, machine, ops_);
     ASSERT_TRUE(books.load().ok());
     ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
   }
   std::filesystem::remove_all(dir / "cdi");
   node.name = "node2";
-  Books books(node, ops_);
+  Books books(node, machine, ops_);
   const Result<Books::Loaded> loaded = books.load();
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(loaded->from_state, 0U);

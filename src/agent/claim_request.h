@@ -26,9 +26,9 @@
 namespace dracpu::agent {
 
 struct ClaimContext {
-  std::string driver;  // "dra.cpu"
-  std::string pool;    // the node's name
-  const std::vector<device::Device>* devices = nullptr;
+  std::string driver;                                    // "dra.cpu"
+  std::string pool;                                      // the node's name
+  const std::vector<device::Device>* devices = nullptr;  // of the machine as it is now
 };
 
 // `uid` is the one that the kubelet named.

@@ -37,15 +37,22 @@ struct ClaimService::Call {
   std::function<void(kubelet::PrepareResults)> done;
 };
 
-ClaimService::ClaimService(const Node& node, Books& books, Worker& worker, ClaimReader reader,
-                           observe::Metrics& metrics, Hooks hooks)
+ClaimService::ClaimService(const Node& node, std::shared_ptr<const Machine> machine, Books& books,
+                           Worker& worker, ClaimReader reader, observe::Metrics& metrics, Hooks hooks)
     : node_(node),
       books_(books),
       worker_(worker),
       reader_(std::move(reader)),
       metrics_(metrics),
       hooks_(std::move(hooks)),
-      context_{node.config.publish.driver_name, node.name, &node.devices} {
+      machine_(std::move(machine)),
+      context_{node.config.publish.driver_name, node.name, &machine_->devices} {
+  update_gauges();
+}
+
+void ClaimService::set_machine(std::shared_ptr<const Machine> machine) {
+  machine_ = std::move(machine);
+  context_.devices = &machine_->devices;
   update_gauges();
 }
 
@@ -86,6 +93,7 @@ void ClaimService::claim_read(const std::shared_ptr<Call>& call, std::size_t ind
 Result<std::vector<kubelet::PreparedDevice>> ClaimService::answer(const ClaimUid& uid,
                                                                   const ledger::Claim& claim) const {
   std::vector<kubelet::PreparedDevice> out;
+  out.reserve(claim.grants.size());
   for (const ledger::Grant& g : claim.grants) {
     out.push_back(
         {{std::string(kube::base_request(g.request))}, g.pool, g.device, {cdi::device_id(uid)}, g.share_id});
@@ -273,7 +281,10 @@ void ClaimService::update_gauges() {
     for (const auto& [uid, claim] : l.claims()) allocated += claim.cpus.size();
     metrics_.allocated_cpus.set(allocated);
     metrics_.available_cpus.set(l.free().size());
-    metrics_.reserved_cpus.set(node_.reserved.size());
+    metrics_.reserved_cpus.set(node_.config.node.reserved_cpus.size());
+    std::size_t offline = 0;
+    for (const auto& [uid, claim] : l.claims()) offline += (claim.cpus & l.offline()).size();
+    metrics_.offline_claimed_cpus.set(offline);
     metrics_.resource_claims_active.set(l.claims().size());
   });
 }

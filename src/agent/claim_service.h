@@ -39,14 +39,17 @@ class ClaimService final : public kubelet::Handler {
     std::function<void(bool registered, const std::string& error)> registration;
   };
 
-  ClaimService(const Node& node, Books& books, Worker& worker, ClaimReader reader, observe::Metrics& metrics,
-               Hooks hooks);
+  ClaimService(const Node& node, std::shared_ptr<const Machine> machine, Books& books, Worker& worker,
+               ClaimReader reader, observe::Metrics& metrics, Hooks hooks);
 
   void prepare(std::vector<kubelet::ClaimRef> claims, Deadline deadline,
                std::function<void(kubelet::PrepareResults)> done) override;
   void unprepare(std::vector<kubelet::ClaimRef> claims, Deadline deadline,
                  std::function<void(kubelet::UnprepareResults)> done) override;
   void on_registration(bool registered, const std::string& error) override;
+
+  // CPUs came or went. On the worker's thread.
+  void set_machine(std::shared_ptr<const Machine> machine);
 
   // Looks up claims that have no running container; gone, replaced or deallocated ones are released (RULINGS
   // 10).
@@ -67,6 +70,7 @@ class ClaimService final : public kubelet::Handler {
   ClaimReader reader_;
   observe::Metrics& metrics_;
   Hooks hooks_;
+  std::shared_ptr<const Machine> machine_;  // the worker's, once it runs
   ClaimContext context_;
   Mutex mutex_;
   std::vector<std::shared_ptr<Call>> ready_ DRACPU_GUARDED_BY(mutex_);  // read, waiting for the worker

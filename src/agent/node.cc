@@ -10,6 +10,7 @@
 #include <cctype>
 
 #include "base/strings.h"
+#include "config/overlay.h"
 #include "device/build.h"
 #include "topology/reader.h"
 
@@ -44,11 +45,6 @@ Status check_supported(const config::Config& config) {
                       "groupBy machine needs allocator external, which this release does not serve; "
                       "use numanode or socket");
   }
-  if (!config.node.sysfs_overlay.empty()) {
-    return make_error(Errc::kUnsupported,
-                      "a sysfs overlay (\"{}\") is not served by this release; take it out",
-                      config.node.sysfs_overlay.string());
-  }
   return ok_status();
 }
 
@@ -61,29 +57,38 @@ Result<Node> build_node(const config::Config& config) {
   Result<std::string> name = node_name(config);
   if (!name.ok()) return std::move(name).error();
   out.name = *std::move(name);
-  topology::ReadOptions read;
-  if (!config.node.host_root.empty()) read.root = config.node.host_root;
-  Result<topology::Topology> machine = topology::read_topology(read);
-  if (!machine.ok()) return std::move(machine).error().while_doing("reading the machine's topology");
-  out.topology = *std::move(machine);
+  if (!config.node.host_root.empty()) out.files.root = config.node.host_root;
+  if (!config.node.sysfs_overlay.empty()) {
+    Result<config::OverlayFiles> overlay = config::read_overlay(config.node.sysfs_overlay);
+    if (!overlay.ok()) return std::move(overlay).error();
+    out.files.overlay = *std::move(overlay);
+  }
+  return out;
+}
+
+Result<std::shared_ptr<const Machine>> read_machine(const Node& node) {
+  Result<topology::Topology> topology = topology::read_topology(node.files);
+  if (!topology.ok()) return std::move(topology).error();
+  auto out = std::make_shared<Machine>();
+  out->topology = *std::move(topology);
   device::BuildOptions options;
-  options.mode = config.cpu.devices;
-  options.group_by = config.cpu.group_by;
-  options.allocator = config.cpu.allocator;
-  options.expose_pcie_roots = config.publish.pcie_roots;
-  options.driver_name = config.publish.driver_name;
-  Result<device::BuildResult> built = device::build_devices(out.topology, config.node.reserved_cpus, options);
+  options.mode = node.config.cpu.devices;
+  options.group_by = node.config.cpu.group_by;
+  options.allocator = node.config.cpu.allocator;
+  options.expose_pcie_roots = node.config.publish.pcie_roots;
+  options.driver_name = node.config.publish.driver_name;
+  Result<device::BuildResult> built =
+      device::build_devices(out->topology, node.config.node.reserved_cpus, options);
   if (!built.ok()) return std::move(built).error().while_doing("building the devices");
-  out.devices = std::move(built->devices);
-  out.managed = std::move(built->managed);
-  out.reserved = config.node.reserved_cpus;
-  for (const std::vector<topology::Warning>* list : {&out.topology.warnings, &built->warnings}) {
+  out->devices = std::move(built->devices);
+  out->managed = std::move(built->managed);
+  for (const std::vector<topology::Warning>* list : {&out->topology.warnings, &built->warnings}) {
     for (const topology::Warning& w : *list) {
-      out.warnings.push_back(fmt::format("{}: {}; {}", w.path, w.found, w.assumed));
+      out->warnings.push_back(fmt::format("{}: {}; {}", w.path, w.found, w.assumed));
     }
   }
-  out.layout = std::make_shared<const alloc::Layout>(out.topology);
-  return out;
+  out->layout = std::make_shared<const alloc::Layout>(out->topology);
+  return std::shared_ptr<const Machine>(std::move(out));
 }
 
 }  // namespace dracpu::agent

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-// What the driver knows of its node before it talks to anybody: configuration, machine, devices.
+// What the driver knows of its node before it talks to anybody: configuration, and the machine with its
+// devices.
 //
 // Errors  kUnsupported  this build cannot serve the configuration, or the machine has no CPU to hand out
-//         others        from the topology reader, with the file
-// Threads Immutable after build_node().
+//         others        from the topology reader or the overlay file, with the file
+// Threads Values. A Machine never changes; hotplug makes a new one.
 
 #ifndef DRACPU_AGENT_NODE_H_
 #define DRACPU_AGENT_NODE_H_
@@ -19,22 +20,26 @@
 #include "base/result.h"
 #include "config/config.h"
 #include "device/device.h"
-#include "topology/topology.h"
+#include "topology/reader.h"
 
 namespace dracpu::agent {
 
 struct Node {
   config::Config config;
-  std::string name;  // final: the configuration's, else the host name, trimmed and lower-cased
+  std::string name;             // final: the configuration's, else the host name, trimmed and lower-cased
+  topology::ReadOptions files;  // where the machine's description is read
+};
+
+struct Machine {
   topology::Topology topology;
   std::shared_ptr<const alloc::Layout> layout;
   std::vector<device::Device> devices;
-  CpuSet managed;  // reserved ones included
-  CpuSet reserved;
+  CpuSet managed;                     // reserved ones included
   std::vector<std::string> warnings;  // for the log
 };
 
 Result<Node> build_node(const config::Config& config);
+Result<std::shared_ptr<const Machine>> read_machine(const Node& node);
 
 }  // namespace dracpu::agent
 

@@ -28,6 +28,7 @@ constexpr std::chrono::milliseconds kForeignPoll{500};
 constexpr std::chrono::seconds kFirstStepBack{1};
 constexpr std::chrono::seconds kMaxStepBack{60};
 constexpr std::chrono::seconds kMainBeat{60};
+constexpr std::chrono::seconds kStaleMachine{1};  // waited for the guard longer than this: read again
 
 // Waits until this process may own the node. False: asked to stop.
 Result<bool> become_owner(const kubelet::ServerOptions& kubelet_options, Guard& guard, Wake& wake,
@@ -78,17 +79,24 @@ void add_routes(observe::HttpServer& http, const observe::Metrics& metrics,
   });
 }
 
-void log_node(const Node& node) {
-  for (const std::string& w : node.warnings) log_warning("The machine is odd", {{"what", w}});
-  for (const device::Device& d : node.devices) {
+void log_machine(const Node& node, const Machine& machine) {
+  for (const std::string& w : machine.warnings) log_warning("The machine is odd", {{"what", w}});
+  for (const device::Device& d : machine.devices) {
     log_info(2, "Device", {{"device", d.name}, {"cpus", d.cpus.to_string()}});
   }
   log_info(0, "Machine read",
            {{"node", node.name},
-            {"cpus", node.topology.usable.to_string()},
-            {"managed", node.managed.to_string()},
-            {"reserved", node.reserved.to_string()},
-            {"devices", node.devices.size()}});
+            {"cpus", machine.topology.usable.to_string()},
+            {"managed", machine.managed.to_string()},
+            {"reserved", node.config.node.reserved_cpus.to_string()},
+            {"devices", machine.devices.size()}});
+}
+
+Status read_again(const Node& node, std::shared_ptr<const Machine>& machine) {
+  Result<std::shared_ptr<const Machine>> read = read_machine(node);
+  if (!read.ok()) return std::move(read).error();
+  machine = *std::move(read);
+  return ok_status();
 }
 
 }  // namespace
@@ -109,21 +117,23 @@ int run(const config::Config& config) {
     return 1;
   }
   Node node;
+  std::shared_ptr<const Machine> machine;
   const Status read = timed_step(metrics, "topology", [&]() -> Status {
     Result<Node> built = build_node(config);
     if (!built.ok()) return std::move(built).error();
     node = *std::move(built);
-    return ok_status();
+    return read_again(node, machine);
   });
   if (!read.ok()) {
     log_error("Cannot start", read.error());
     return 1;
   }
-  log_node(node);
+  log_machine(node, *machine);
 
   // Routes refer to metrics and health, which outlive the server.
   std::unique_ptr<observe::HttpServer> http;
   Guard guard(config.runtime.cdi_dir);
+  Clock::time_point read_at = Clock::now();
   std::chrono::seconds pause = kFirstStepBack;
   for (;;) {
     Result<bool> owner = become_owner(kubelet_options, guard, **wake, metrics, health);
@@ -140,10 +150,16 @@ int run(const config::Config& config) {
       add_routes(*http, metrics, health);
       if (Status s = http->start(); !s.ok()) log_error("HTTP endpoint not open", s.error());
     }
+    // It may be another machine by now (RULINGS 1).
+    if (Clock::now() - read_at > kStaleMachine) {
+      if (const Status s = read_again(node, machine); !s.ok())
+        log_error("The machine cannot be read again", s.error());
+    }
+    read_at = Clock::time_point{};  // a later term reads it again
     const Clock::time_point begun = Clock::now();
     TermEnd end = TermEnd::kFatal;
     {
-      Session session(node, guard, **wake, metrics, health);
+      Session session(node, machine, guard, **wake, metrics, health);
       end = session.serve();
     }
     guard.release();

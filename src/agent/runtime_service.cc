@@ -210,7 +210,7 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_stop(const nri::Con
     e.kind = l.kind_of(container.id);
     l.remove(container.id);
     if (carry) {
-      e.updates = l.stale_shared(kGrowthBatch);
+      e.updates = l.stale(kGrowthBatch);
       l.note_told(e.updates);
     }
     return e;
@@ -266,7 +266,7 @@ void RuntimeService::grow() {
   growth_planned_ = false;
   if (!can_push() || in_doubt_) return;
   const std::vector<ledger::Update> updates =
-      books_.with_ledger([&](const ledger::Ledger& l) { return l.stale_shared(kGrowthBatch); });
+      books_.with_ledger([&](const ledger::Ledger& l) { return l.stale(kGrowthBatch); });
   if (updates.empty()) return;
   Push push;
   {
@@ -282,14 +282,14 @@ void RuntimeService::grow() {
     }
   });
   if (!pushed.ok()) {
-    log_warning("Running shared containers could not be widened; the next hook carries it",
+    log_warning("Running containers could not be told their CPUs; the next hook carries it",
                 {{"containers", updates.size()}, {"err", pushed.error().text}});
     // No answer in time: the runtime may still carry it out, over a claim that would be prepared meanwhile.
     // An answer, also one that says that some failed (a container that just ended), is the end of it.
     if (pushed.error().code == Errc::kUnavailable && synchronized_) in_doubt_ = true;
     return;
   }
-  log_info(4, "Running shared containers widened",
+  log_info(4, "Running containers told their CPUs",
            {{"containers", updates.size()}, {"cpus", updates[0].cpus.to_string()}});
   if (!growth_planned_.exchange(true))
     worker_.post([this] { grow(); });  // prepares that wait come in between

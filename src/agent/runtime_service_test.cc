@@ -19,7 +19,7 @@ using Updates = std::vector<nri::ContainerUpdate>;
 class RuntimeServiceTest : public ::testing::Test, protected TestNode {
  protected:
   RuntimeServiceTest()
-      : books_(node),
+      : books_(node, machine),
         service_(node, books_, worker_, metrics_, {[] {}, [this](const std::string& r) { lost_ = r; }}) {
     EXPECT_TRUE(books_.load().ok());
   }

@@ -15,23 +15,13 @@ using observe::log_error;
 using observe::log_info;
 using observe::log_warning;
 
-constexpr std::chrono::seconds kTick{5};
-constexpr std::chrono::seconds kMaxRegistrationWait{300};
+constexpr std::chrono::seconds kTick{2};     // also how late hotplug is noticed
 constexpr std::chrono::hours kLostCheck{1};  // RULINGS 10
 
 kubelet::ServerOptions server_options(const Node& node) {
   kubelet::ServerOptions out;
   out.kubelet_root_dir = node.config.runtime.kubelet_root_dir;
   out.driver_name = node.config.publish.driver_name;
-  return out;
-}
-
-std::vector<kubelet::DeviceHealth> health_report(const Node& node) {
-  std::vector<kubelet::DeviceHealth> out;
-  out.reserve(node.devices.size());
-  for (const device::Device& d : node.devices) {
-    out.push_back({node.name, d.name, kubelet::Health::kHealthy, "device initialized"});
-  }
   return out;
 }
 
@@ -49,14 +39,15 @@ Status timed_step(observe::Metrics& metrics, std::string_view name, const std::f
   return std::move(result).error().while_doing(fmt::format("start step {}", name));
 }
 
-Session::Session(const Node& node, const Guard& guard, Wake& wake, observe::Metrics& metrics,
-                 observe::HealthState& health)
+Session::Session(const Node& node, std::shared_ptr<const Machine> machine, const Guard& guard, Wake& wake,
+                 observe::Metrics& metrics, observe::HealthState& health)
     : node_(node),
       guard_(guard),
       wake_(wake),
       metrics_(metrics),
       health_(health),
-      books_(node),
+      watch_(node, std::move(machine)),
+      books_(node, *watch_.machine()),
       runtime_(node, books_, worker_, metrics,
                {[this] {
                   health_.set_ok("nri");
@@ -116,17 +107,66 @@ Status Session::start_kubelet() {
   Result<std::unique_ptr<kubelet::Server>> server = kubelet::Server::start(server_options(node_), *claims_);
   if (!server.ok()) return std::move(server).error();
   server_ = *std::move(server);
-  server_->set_health(health_report(node_));
-  registration_due_ = Clock::now() + registration_wait_;
+  is_health_due_ = true;
+  report_lost_cpus();
+  registration_.offered(Clock::now());
   return ok_status();
 }
 
 void Session::publish() {
-  std::vector<device::Slice> slices = device::cut_into_slices(node_.devices);
-  log_info(2, "Publishing", {{"devices", node_.devices.size()}, {"slices", slices.size()}});
-  if (node_.devices.empty())
+  std::vector<device::Slice> slices = device::cut_into_slices(watch_.machine()->devices);
+  log_info(2, "Publishing", {{"devices", watch_.machine()->devices.size()}, {"slices", slices.size()}});
+  if (watch_.machine()->devices.empty())
     log_warning("No device to publish: every CPU is reserved or its facts are incomplete");
   publisher_->publish(std::move(slices));
+}
+
+// Hotplug: the ledger and the published devices follow the machine, claims keep their CPUs.
+void Session::look_at_machine() {
+  const CpuSet before = watch_.machine()->topology.online;
+  const Result<bool> changed = watch_.look();
+  if (!changed.ok()) {
+    if (machine_error_ != changed.error().text)
+      log_error("The machine cannot be read again", changed.error());
+    machine_error_ = changed.error().text;
+    return;
+  }
+  machine_error_.clear();
+  if (!*changed) return;
+  const CpuSet& now = watch_.machine()->topology.online;
+  log_info(0, "CPUs came or went",
+           {{"online", (now - before).to_string()}, {"offline", (before - now).to_string()}});
+  worker_.post([this, machine = watch_.machine()] {
+    books_.set_machine(*machine);
+    claims_->set_machine(machine);
+    runtime_.pool_grew();
+    wake_.notify();
+  });
+  is_health_due_ = true;
+  publish();
+}
+
+// The kubelet hears of devices whose claims lack CPUs; the log of claims that begin or cease to.
+void Session::report_lost_cpus() {
+  const std::vector<LostCpus> lost = books_.with_ledger([](const ledger::Ledger& l) { return lost_cpus(l); });
+  std::map<ClaimUid, CpuSet> now;
+  for (const LostCpus& l : lost) {
+    now.emplace(l.uid, l.offline);
+    const auto told = lost_.find(l.uid);
+    if (told != lost_.end() && told->second == l.offline) continue;
+    log_warning("Claim lacks CPUs that are offline", {{"claim", l.claim},
+                                                      {"claimUID", l.uid.get()},
+                                                      {"offline", l.offline.to_string()},
+                                                      {"left", l.left.to_string()}});
+  }
+  for (const auto& [uid, cpus] : lost_) {
+    if (!now.contains(uid)) log_info(0, "Claim lacks no CPUs any more", {{"claimUID", uid.get()}});
+  }
+  if (now == lost_ && !is_health_due_) return;
+  lost_ = std::move(now);
+  if (!server_) return;
+  server_->set_health(device_health(node_, *watch_.machine(), lost));
+  is_health_due_ = false;
 }
 
 bool Session::wait_for_runtime() {
@@ -156,7 +196,7 @@ TermEnd Session::serve() {
     on_registration(registered, error);
   };
   claims_ = std::make_unique<ClaimService>(
-      node_, books_, worker_,
+      node_, watch_.machine(), books_, worker_,
       [this](const std::string& ns, const std::string& name, Deadline deadline,
              std::function<void(Result<kube::Claim>)> done) {
         kube::get_claim(*client_, ns, name, deadline, std::move(done));
@@ -210,6 +250,8 @@ void Session::tick(Clock::time_point now) {
   health_.beat("main");
   count_slice_writes();
   retry_registration(now);
+  look_at_machine();
+  report_lost_cpus();
   if (now >= next_lost_check_) {
     next_lost_check_ = now + kLostCheck;
     worker_.post([this] { claims_->collect_lost_claims(); });
@@ -222,14 +264,14 @@ void Session::tick(Clock::time_point now) {
 }
 
 void Session::retry_registration(Clock::time_point now) {
-  if (registered_ || now < registration_due_) return;
-  registration_wait_ = std::min(registration_wait_ * 2, kMaxRegistrationWait);
+  if (registered_) return registration_.reset();
+  if (!registration_.due(now)) return;
   log_warning("The kubelet has not registered this driver; offering the sockets anew",
               {{"kubeletRootDir", node_.config.runtime.kubelet_root_dir.string()},
-               {"nextTrySeconds", registration_wait_.count()}});
+               {"nextTrySeconds", registration_.wait().count()}});
   server_.reset();  // stops; null if opening the sockets failed last time
   if (Status s = start_kubelet(); !s.ok()) log_error("Kubelet sockets not open", s.error());
-  registration_due_ = now + registration_wait_;
+  registration_.offered(now);
 }
 
 void Session::on_registration(bool registered, const std::string& error) {

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,7 +22,9 @@
 #include "agent/books.h"
 #include "agent/claim_service.h"
 #include "agent/guard.h"
+#include "agent/machine_watch.h"
 #include "agent/node.h"
+#include "agent/registration_timer.h"
 #include "agent/runtime_service.h"
 #include "agent/wake.h"
 #include "agent/worker.h"
@@ -44,8 +47,8 @@ Status timed_step(observe::Metrics& metrics, std::string_view name, const std::f
 
 class Session {
  public:
-  Session(const Node& node, const Guard& guard, Wake& wake, observe::Metrics& metrics,
-          observe::HealthState& health);
+  Session(const Node& node, std::shared_ptr<const Machine> machine, const Guard& guard, Wake& wake,
+          observe::Metrics& metrics, observe::HealthState& health);
   ~Session();
 
   TermEnd serve();
@@ -58,6 +61,8 @@ class Session {
   void start_runtime();
   Status start_kubelet();
   void publish();
+  void look_at_machine();
+  void report_lost_cpus();
   bool wait_for_runtime();
   void tick(Clock::time_point now);
   bool still_alone();
@@ -76,12 +81,15 @@ class Session {
   std::atomic<bool> synchronized_{false};
   std::atomic<bool> registered_{false};
   std::atomic<bool> published_{false};
-  Clock::time_point registration_due_{};
-  std::chrono::seconds registration_wait_{30};
+  RegistrationTimer registration_;  // main thread only
   Clock::time_point stale_since_{};
+  std::string machine_error_;        // the last one, told once
+  bool is_health_due_ = true;        // devices changed, or nobody was told yet
+  std::map<ClaimUid, CpuSet> lost_;  // claims told as lacking CPUs
   Clock::time_point next_lost_check_{};
   kube::PublisherStats counted_;
 
+  MachineWatch watch_;
   // Declared so that each part is destroyed before those it uses.
   Books books_;
   Worker worker_;

@@ -23,7 +23,7 @@ class TestNode {
     node.name = "node1";
     node.config.runtime.cdi_dir = dir / "cdi";
     node.config.runtime.kubelet_root_dir = dir / "kubelet";
-    topology::Topology& t = node.topology;
+    topology::Topology& t = machine.topology;
     for (std::uint32_t cpu = 0; cpu < 8; ++cpu) {
       topology::Cpu c;
       c.id = CpuId(cpu);
@@ -38,20 +38,23 @@ class TestNode {
     t.sockets[SocketId(0)] = t.usable;
     t.nodes[NumaNodeId(0)].id = NumaNodeId(0);
     t.nodes[NumaNodeId(0)].cpus = t.usable;
-    node.managed = t.usable;
-    node.layout = std::make_shared<const alloc::Layout>(t);
+    machine.managed = t.usable;
+    machine.layout = std::make_shared<const alloc::Layout>(t);
   }
   ~TestNode() { std::filesystem::remove_all(dir); }
   TestNode(const TestNode&) = delete;
   TestNode& operator=(const TestNode&) = delete;
 
   PrepareOrder order(const std::string& uid, std::size_t cpus) const {
-    return {
-        ClaimUid(uid), "ns", "c-" + uid, {{"r", "node1", "cpudevnuma000", std::nullopt, cpus, node.managed}}};
+    return {ClaimUid(uid),
+            "ns",
+            "c-" + uid,
+            {{"r", "node1", "cpudevnuma000", std::nullopt, cpus, machine.managed}}};
   }
 
   std::filesystem::path dir;
   Node node;
+  Machine machine;
 };
 
 }  // namespace dracpu::agent

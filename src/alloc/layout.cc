@@ -117,6 +117,7 @@ std::vector<Row> rows_of(const topology::Topology& topology) {
   }
 
   std::vector<Row> rows;
+  rows.reserve(topology.cpus.size());
   for (const auto& [id, cpu] : topology.cpus) {
     rows.push_back({.cpu = id.get(),
                     .socket = cpu.socket ? cpu.socket->get() : -1,

@@ -25,7 +25,7 @@ constexpr int kBadInput = 2;
 
 constexpr std::string_view kUsage =
     "Usage: dracpu [flags]\n"
-    "       dracpu health live|ready | introspect metrics | gatherinfo\n"
+    "       dracpu health live|ready | topology | introspect metrics | gatherinfo\n"
     "       dracpu --help\n";
 
 constexpr std::string_view kHealthUsage =
@@ -50,6 +50,18 @@ constexpr std::string_view kGatherInfoUsage =
     "  --output-dir DIR   write a new file dracpu-gatherinfo-DATE-TIME-PID.yaml in DIR\n"
     "  --stdout           print the report\n"
     "  neither            write a file in the folder for temporary files, and log its path\n";
+
+constexpr std::string_view kTopologyUsage =
+    "Usage: dracpu topology [--sysfs-root DIR] [--overlay FILE] [-o text|json|svg]\n"
+    "\n"
+    "Shows what the driver sees of a machine: sockets, NUMA nodes, caches, cores, threads, PCIe roots.\n"
+    "What was odd is told on standard error. Ends with 0, or 2 if DIR or FILE cannot be used.\n"
+    "\n"
+    "  --sysfs-root DIR   a folder that holds sys/, for instance an unpacked capture (default: this "
+    "machine,\n"
+    "                     or $HOST_ROOT)\n"
+    "  --overlay FILE     a sysfs overlay, as in sysfsOverlay\n"
+    "  -o, --output FORM  text (default, for a terminal), json (for programs), svg (for a page)\n";
 
 // klog flags that have a meaning for Go's logger only. Accepted, so that old manifests start.
 constexpr std::array<KnownFlag, 12> kIgnored = {{{"add_dir_header", FlagKind::kBool},
@@ -101,6 +113,7 @@ class RootFlags {
     app_.footer(
         "Subcommands:\n"
         "  health live|ready                 ask the running driver, for probes\n"
+        "  topology                          show this machine: text, JSON or SVG\n"
         "  introspect metrics                list the metrics, as JSON\n"
         "  gatherinfo                        report CPUs and configuration of this node, as YAML\n"
         "\n"
@@ -306,6 +319,36 @@ CommandLine parse_gatherinfo(const std::vector<std::string>& args) {
   return out;
 }
 
+CommandLine parse_topology(const std::vector<std::string>& args) {
+  constexpr std::array<KnownFlag, 4> kFlags = {{{"sysfs-root", FlagKind::kValue},
+                                                {"overlay", FlagKind::kValue},
+                                                {"o", FlagKind::kValue},
+                                                {"output", FlagKind::kValue}}};
+  const Result<SplitLine> line = split_flags(args, kFlags);
+  if (!line) return bad_line(line.error().text, kTopologyUsage);
+  if (has_help(*line)) return print(kTopologyUsage);
+  if (!line->rest.empty()) {
+    return bad_line(fmt::format("topology takes flags only, \"{}\" is too much", line->rest[0]),
+                    kTopologyUsage);
+  }
+  CommandLine out;
+  out.kind = CommandLine::Kind::kTopology;
+  out.output = "text";
+  for (const GivenFlag& flag : line->flags) {
+    if (flag.name == "sysfs-root") {
+      if (flag.value.empty()) return bad_line("flag --sysfs-root: no folder given", kTopologyUsage);
+      out.sysfs_root = flag.value;
+    } else if (flag.name == "overlay") {
+      out.overlay = flag.value;
+    } else if (flag.value == "text" || flag.value == "json" || flag.value == "svg") {
+      out.output = flag.value;
+    } else {
+      return bad_line(fmt::format("flag -o: \"{}\" is none of text, json, svg", flag.value), kTopologyUsage);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 CommandLine parse_command_line(const std::vector<std::string>& args) {
@@ -316,11 +359,11 @@ CommandLine parse_command_line(const std::vector<std::string>& args) {
   if (line->rest.empty()) return root.read(line->flags);
   const std::string& word = line->rest.front();
   const std::vector<std::string> rest(line->rest.begin() + 1, line->rest.end());
-  if (word != "health" && word != "introspect" && word != "gatherinfo") {
-    return failed(
-        kFailed,
-        fmt::format("dracpu: subcommand \"{}\" is not known; there are: gatherinfo, health, introspect\n",
-                    word));
+  if (word != "health" && word != "introspect" && word != "gatherinfo" && word != "topology") {
+    return failed(kFailed,
+                  fmt::format("dracpu: subcommand \"{}\" is not known; there are: gatherinfo, health, "
+                              "introspect, topology\n",
+                              word));
   }
   if (!line->flags.empty()) {
     return failed(kFailed,
@@ -329,6 +372,7 @@ CommandLine parse_command_line(const std::vector<std::string>& args) {
   }
   if (word == "health") return parse_health(rest);
   if (word == "introspect") return parse_introspect(rest);
+  if (word == "topology") return parse_topology(rest);
   return parse_gatherinfo(rest);
 }
 

@@ -20,7 +20,7 @@
 namespace dracpu::cli {
 
 struct CommandLine {
-  enum class Kind { kDaemon, kHealth, kIntrospectMetrics, kGatherInfo, kPrint, kFailed };
+  enum class Kind { kDaemon, kHealth, kIntrospectMetrics, kGatherInfo, kTopology, kPrint, kFailed };
   Kind kind = Kind::kDaemon;
 
   config::Flags flags;               // kDaemon
@@ -32,6 +32,10 @@ struct CommandLine {
 
   std::string output_dir;  // kGatherInfo
   bool to_stdout = false;
+
+  std::string sysfs_root;  // kTopology; empty: this machine
+  std::string overlay;
+  std::string output;  // "text", "json" or "svg"
 
   std::string text;  // kPrint: for standard output; kFailed: for standard error
   int status = 0;    // kFailed

@@ -215,6 +215,7 @@ TEST(Introspect, MetricsAsJson) {
 
 int run_with(std::vector<std::string> words, DaemonMain daemon) {
   std::vector<char*> argv;
+  argv.reserve(words.size());
   for (std::string& word : words) argv.push_back(word.data());
   return run(static_cast<int>(argv.size()), argv.data(), daemon);
 }

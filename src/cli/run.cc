@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/gatherinfo.h"
 #include "cli/introspect.h"
+#include "cli/topology.h"
 #include "config/load.h"
 #include "observe/bind_address.h"
 #include "observe/http_get.h"
@@ -113,6 +114,8 @@ int run(int argc, char** argv, DaemonMain daemon) {
       return kOk;
     case CommandLine::Kind::kGatherInfo:
       return run_gatherinfo(line.output_dir, line.to_stdout);
+    case CommandLine::Kind::kTopology:
+      return run_topology({line.sysfs_root, line.overlay}, line.output);
     case CommandLine::Kind::kPrint:
       put(stdout, line.text);
       return kOk;

@@ -82,7 +82,6 @@ std::string_view name_of(Format format);
 
 // Paths derived from the kubelet's root and the driver's name.
 std::filesystem::path registrar_socket(const Config& config);
-std::filesystem::path plugin_dir(const Config& config);
 std::filesystem::path state_file(const Config& config);
 
 }  // namespace dracpu::config

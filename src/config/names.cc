@@ -44,10 +44,6 @@ std::filesystem::path registrar_socket(const Config& config) {
   return config.runtime.kubelet_root_dir / "plugins_registry" / (config.publish.driver_name + "-reg.sock");
 }
 
-std::filesystem::path plugin_dir(const Config& config) {
-  return config.runtime.kubelet_root_dir / "plugins" / config.publish.driver_name;
-}
-
 std::filesystem::path state_file(const Config& config) {
   if (!config.state.file.empty()) return config.state.file;
   return config.runtime.kubelet_root_dir / "plugins" / "dracpu" / "state.json";

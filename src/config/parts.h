@@ -55,7 +55,8 @@ struct Settings {
 // Problems of one file, told together and in the order of the file.
 class Problems {
  public:
-  explicit Problems(std::string file) : file_(std::move(file)) {}
+  explicit Problems(std::string file, std::string kind = "config file")
+      : file_(std::move(file)), kind_(std::move(kind)) {}
 
   void add(Position at, std::string text) { all_.emplace_back(at, std::move(text)); }
   bool empty() const { return all_.empty(); }
@@ -65,6 +66,7 @@ class Problems {
 
  private:
   std::string file_;
+  std::string kind_;
   std::vector<std::pair<Position, std::string>> all_;
 };
 

@@ -15,8 +15,6 @@ namespace dracpu::config {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 Result<Loaded> from_file(std::string text, const Flags& flags = {}, const Env& env = {}) {
   const FileText file{"/etc/c.yaml", std::move(text)};
@@ -42,7 +40,6 @@ TEST(Resolve, DefaultsAreThoseOfRelease030) {
   EXPECT_EQ(c.observe.verbosity, 0);
   EXPECT_TRUE(c.node.reserved_cpus.empty());
   EXPECT_EQ(registrar_socket(c), "/var/lib/kubelet/plugins_registry/dra.cpu-reg.sock");
-  EXPECT_EQ(plugin_dir(c), "/var/lib/kubelet/plugins/dra.cpu");
   EXPECT_EQ(state_file(c), "/var/lib/kubelet/plugins/dracpu/state.json");
   ASSERT_EQ(got->warnings.size(), 1U) << "nothing is reserved";
   EXPECT_EQ(got->warnings[0].setting, "reservedCPUs");

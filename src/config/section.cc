@@ -63,7 +63,7 @@ Error Problems::to_error() const {
   std::vector<std::pair<Position, std::string>> sorted = all_;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::string text = fmt::format("config file \"{}\": ", file_);
+  std::string text = fmt::format("{} \"{}\": ", kind_, file_);
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", to_string(sorted[i].first), sorted[i].second);
   }

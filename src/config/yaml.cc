@@ -35,6 +35,7 @@ std::size_t depth_of(const YamlNode& node) {
 // the place; both are caught in parse_yaml.
 class Builder final : public YAML::EventHandler {
  public:
+  explicit Builder(std::size_t max_nodes) : max_nodes_(max_nodes) {}
   YamlNode take() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -48,7 +49,7 @@ class Builder final : public YAML::EventHandler {
     const auto it = anchors_.find(anchor);
     if (it == anchors_.end()) throw YAML::ParserException(mark, "an alias to something that encloses it");
     nodes_ += count_nodes(it->second);
-    if (nodes_ > kMaxNodes) throw YAML::ParserException(mark, "aliases blow the file up beyond all reason");
+    if (nodes_ > max_nodes_) throw YAML::ParserException(mark, "aliases blow the file up beyond all reason");
     if (frames_.size() + depth_of(it->second) > kMaxDepth) {
       throw YAML::ParserException(mark, "aliases nest too deeply");
     }
@@ -89,7 +90,7 @@ class Builder final : public YAML::EventHandler {
   }
 
   YamlNode leaf(const YAML::Mark& mark, YamlNode::Kind kind) {
-    if (++nodes_ > kMaxNodes) throw YAML::ParserException(mark, "more values than any configuration has");
+    if (++nodes_ > max_nodes_) throw YAML::ParserException(mark, "more values than such a file can have");
     YamlNode node;
     node.kind = kind;
     node.at = position_of(mark);
@@ -133,6 +134,7 @@ class Builder final : public YAML::EventHandler {
   YamlNode root_;
   std::vector<Frame> frames_;
   std::map<YAML::anchor_t, YamlNode> anchors_;
+  std::size_t max_nodes_;
   std::size_t nodes_ = 0;
 };
 
@@ -221,7 +223,7 @@ const YamlNode* YamlNode::find(std::string_view key) const {
   return nullptr;
 }
 
-Result<YamlNode> parse_yaml(std::string_view text) {
+Result<YamlNode> parse_yaml(std::string_view text, std::size_t max_nodes) {
   if (const auto at = first_control_character(text)) {
     return make_error(Errc::kInvalidInput, "{}: a control character, which YAML does not allow",
                       to_string(*at));
@@ -229,7 +231,7 @@ Result<YamlNode> parse_yaml(std::string_view text) {
   try {
     std::istringstream in{std::string(text)};
     YAML::Parser parser(in);
-    Builder builder;
+    Builder builder(max_nodes);
     if (parser.HandleNextDocument(builder)) {
       SecondDocument second;
       parser.HandleNextDocument(second);

@@ -4,7 +4,7 @@
 // One YAML document as a tree in which every key and value knows its place, read strictly.
 //
 // Input   A text in memory. Refused: more than one document, a key twice in one mapping, keys that are not
-//         plain texts, control characters, tags other than !!str, more than kMaxNodes values after aliases
+//         plain texts, control characters, tags other than !!str, more than `max_nodes` values after aliases
 //         are written out, or nesting deeper than kMaxDepth.
 // Errors  kInvalidInput with line and column, both from 1.
 // Threads Any; no state. The only file that sees yaml-cpp is yaml.cc.
@@ -52,7 +52,7 @@ struct YamlNode {
 };
 
 // An empty text, or one with comments only, is a null node.
-Result<YamlNode> parse_yaml(std::string_view text);
+Result<YamlNode> parse_yaml(std::string_view text, std::size_t max_nodes = kMaxNodes);
 
 // What a value is to YAML 1.1, which most readers of our files follow: `0` is a number and no text, and 010
 // is eight to some and ten to others.

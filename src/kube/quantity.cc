@@ -198,7 +198,8 @@ std::string Quantity::to_string() const {
   if (family_ == Family::kExponent) {
     return sign + digits_of(value) + (power == 0 ? "" : "e" + std::to_string(power));
   }
-  return sign + digits_of(value) + std::string(kSuffixes[static_cast<std::size_t>(power / 3 + 3)].text);
+  const int index = power / 3 + 3;
+  return sign + digits_of(value) + std::string(kSuffixes[static_cast<std::size_t>(index)].text);
 }
 
 }  // namespace dracpu::kube

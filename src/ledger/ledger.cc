@@ -33,12 +33,19 @@ std::optional<CpuSet> told_by(const std::string& cpus) {
 
 }  // namespace
 
-Ledger::Ledger(CpuSet managed, CpuSet reserved, Picker picker)
-    : managed_(std::move(managed)), reserved_(std::move(reserved)), picker_(std::move(picker)) {}
+Ledger::Ledger(CpuSet managed, CpuSet reserved, CpuSet offline, Picker picker)
+    : managed_(std::move(managed)),
+      reserved_(std::move(reserved)),
+      offline_(std::move(offline)),
+      picker_(std::move(picker)) {}
 
 CpuSet Ledger::pool() const { return managed_ - reserved_ - held_; }
 
-void Ledger::set_managed(CpuSet managed) { managed_ = std::move(managed); }
+void Ledger::set_machine(CpuSet managed, CpuSet offline, Picker picker) {
+  managed_ = std::move(managed);
+  offline_ = std::move(offline);
+  picker_ = std::move(picker);
+}
 
 Result<Claim> Ledger::prepare(const ClaimUid& uid, std::string_view ns, std::string_view name,
                               const std::vector<Request>& requests) {
@@ -83,8 +90,8 @@ Result<Claim> Ledger::prepare(const ClaimUid& uid, std::string_view ns, std::str
   if (shared_ > 0 && !taken.empty() && (free - taken).empty()) {
     return make_error(
         Errc::kNoCapacity,
-        "giving CPUs {} to this claim would leave none for the {} shared containers of this node; ask for "
-        "fewer CPUs or set reservedCPUs",
+        "the claim would take the rest of this node's shared pool (CPUs {}) while containers run in it "
+        "({}); ask for fewer CPUs or set reservedCPUs",
         taken.to_string(), shared_);
   }
   Claim claim{std::string(ns), std::string(name), taken, grants_of(requests), std::nullopt, false};
@@ -161,7 +168,16 @@ CpuSet Ledger::union_of(const std::vector<ClaimUid>& claims) const {
   for (const ClaimUid& uid : claims) {
     if (const auto it = claims_.find(uid); it != claims_.end()) out |= it->second.cpus;
   }
+  out -= offline_;
   return out;
+}
+
+CpuSet Ledger::due(const Container& container) const {
+  if (container.kind == Kind::kShared) return pool();
+  // A container that outlives one of its claims is about to be stopped: it is left as it is.
+  const bool has_all = std::all_of(container.claims.begin(), container.claims.end(),
+                                   [&](const ClaimUid& uid) { return claims_.contains(uid); });
+  return has_all ? union_of(container.claims) : CpuSet();
 }
 
 void Ledger::put(const ContainerId& id, Container container) {
@@ -179,7 +195,8 @@ Result<Placement> Ledger::create(const ContainerFacts& container) {
     if (now.empty() && !claims_.empty()) {
       return make_error(
           Errc::kNoCapacity,
-          "all CPUs of this node are held by {} claims or reserved, none is left for shared containers",
+          "no CPU of this node is left for a container without a claim: all are reserved or held by claims "
+          "({})",
           claims_.size());
     }
     out.cpus = now;
@@ -190,6 +207,10 @@ Result<Placement> Ledger::create(const ContainerFacts& container) {
   if (!claims.ok()) return std::move(claims).error();
   out.kind = Kind::kExclusive;
   out.cpus = union_of(*claims);
+  if (out.cpus.empty()) {
+    return make_error(Errc::kNoCapacity, "every CPU of claim {} is offline; bring one of them online",
+                      claims->front().get());
+  }
   out.new_owner = std::any_of(claims->begin(), claims->end(),
                               [&](const ClaimUid& uid) { return !claims_.at(uid).owner; });
   std::size_t others = shared_;
@@ -199,7 +220,8 @@ Result<Placement> Ledger::create(const ContainerFacts& container) {
   }
   if (now.empty() && others > 0 && out.new_owner) {
     return make_error(Errc::kNoCapacity,
-                      "starting this container would leave no CPU for the {} shared containers of this node",
+                      "no CPU of this node is left for its shared containers ({}): claims hold them all; set "
+                      "reservedCPUs",
                       others);
   }
   // For a new owner every shared container is told, also one that was told the same set before: the runtime
@@ -298,6 +320,11 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& containers) 
   for (const ContainerFacts* c : exclusive) {
     Container& container = containers_.at(c->id);
     CpuSet cpus = union_of(container.claims);
+    if (cpus.empty()) {
+      out.findings.push_back({c->id, c->pod, c->who.container,
+                              make_error(Errc::kNoCapacity, "every CPU of its claims is offline")});
+      continue;
+    }
     if (told_by(c->cpus) != cpus) out.updates.push_back({c->id, cpus});
     container.told = std::move(cpus);
   }
@@ -306,22 +333,28 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& containers) 
   return out;
 }
 
-std::vector<Update> Ledger::stale_shared(std::size_t limit) const {
+std::vector<Update> Ledger::stale(std::size_t limit) const {
   std::vector<Update> out;
-  const CpuSet now = pool();
-  if (now.empty()) return out;
-  for (const auto& [id, c] : containers_) {
-    if (out.size() == limit) break;
-    if (c.kind == Kind::kShared && c.told != now) out.push_back({id, now});
+  for (const Kind kind : {Kind::kExclusive, Kind::kShared}) {
+    for (const auto& [id, c] : containers_) {
+      if (out.size() == limit) return out;
+      if (c.kind != kind) continue;
+      CpuSet cpus = due(c);
+      if (!cpus.empty() && c.told != cpus) out.push_back({id, std::move(cpus)});
+    }
   }
   return out;
 }
 
 std::size_t Ledger::stale_count() const {
   const CpuSet now = pool();
-  return static_cast<std::size_t>(std::count_if(
-      containers_.begin(), containers_.end(),
-      [&](const auto& entry) { return entry.second.kind == Kind::kShared && entry.second.told != now; }));
+  return static_cast<std::size_t>(
+      std::count_if(containers_.begin(), containers_.end(), [&](const auto& entry) {
+        const Container& c = entry.second;
+        if (c.kind == Kind::kShared) return c.told != now;
+        const CpuSet cpus = due(c);
+        return !cpus.empty() && c.told != cpus;
+      }));
 }
 
 void Ledger::note_told(const std::vector<Update>& updates) {

@@ -119,7 +119,12 @@ struct Synchronized {
 
 class Ledger {
  public:
-  Ledger(CpuSet managed, CpuSet reserved, Picker picker);
+  // `managed` are online CPUs.
+  Ledger(CpuSet managed, CpuSet reserved, CpuSet offline, Picker picker);
+
+  // CPUs come and go with hotplug. Claims keep theirs; a container is told those of them that are online, and
+  // counts as stale until it is.
+  void set_machine(CpuSet managed, CpuSet offline, Picker picker);
 
   // Claims --------------------------------------------------------------------------------------------------
   // Picks and holds CPUs for a claim. A claim that is known already keeps its CPUs: the same requests give
@@ -147,8 +152,9 @@ class Ledger {
   Synchronized synchronize(const std::vector<ContainerFacts>& containers);
 
   // Pool growth ---------------------------------------------------------------------------------------------
-  // Shared containers that were last told something else than the pool now is, at most `limit` of them.
-  std::vector<Update> stale_shared(std::size_t limit) const;
+  // Containers that were last told something else than what they are to have now, at most `limit` of them,
+  // those with claims first.
+  std::vector<Update> stale(std::size_t limit) const;
   std::size_t stale_count() const;
   // The updates were handed to the runtime.
   void note_told(const std::vector<Update>& updates);
@@ -160,13 +166,11 @@ class Ledger {
   CpuSet free() const { return pool(); }
   const CpuSet& managed() const { return managed_; }
   const CpuSet& reserved() const { return reserved_; }
+  const CpuSet& offline() const { return offline_; }
   const std::map<ClaimUid, Claim>& claims() const { return claims_; }
   std::size_t shared_containers() const { return shared_; }
   // Claims of which no container is known now.
   std::vector<ClaimUid> claims_without_container() const;
-  // CPUs come and go with hotplug; claims keep theirs.
-  void set_managed(CpuSet managed);
-
   // Empty if every invariant holds, otherwise what is broken. For tests and assertions.
   std::string check() const;
 
@@ -180,11 +184,15 @@ class Ledger {
 
   Result<std::vector<ClaimUid>> match_claims(const ContainerFacts& container,
                                              const std::map<ClaimUid, CpuSet>& wanted) const;
+  // What a container of these claims can run on: their CPUs that are online.
   CpuSet union_of(const std::vector<ClaimUid>& claims) const;
+  // What a container is to have now; empty if there is nothing to tell.
+  CpuSet due(const Container& container) const;
   void put(const ContainerId& id, Container container);
 
   CpuSet managed_;
   CpuSet reserved_;
+  CpuSet offline_;
   CpuSet held_;  // CPUs of all claims
   Picker picker_;
   std::map<ClaimUid, Claim> claims_;

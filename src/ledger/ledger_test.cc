@@ -18,7 +18,7 @@ Result<CpuSet> lowest(const CpuSet& free, std::size_t n) {
 // Eight CPUs, node 0 has 0-3, node 1 has 4-7; CPU 0 is reserved.
 class LedgerTest : public ::testing::Test {
  protected:
-  LedgerTest() : ledger_(CpuSet{0, 1, 2, 3, 4, 5, 6, 7}, CpuSet{0}, lowest) {}
+  LedgerTest() : ledger_(CpuSet{0, 1, 2, 3, 4, 5, 6, 7}, CpuSet{0}, CpuSet{}, lowest) {}
   ~LedgerTest() override { EXPECT_EQ(ledger_.check(), ""); }
 
   static Request on(int node, std::size_t cpus, std::string request = "r") {
@@ -102,7 +102,7 @@ TEST_F(LedgerTest, ClaimThatWouldEmptyThePoolIsRefusedOnlyWhileSharedContainersR
 }
 
 TEST_F(LedgerTest, NothingManagedLeavesTheRuntimesDefault) {
-  Ledger empty(CpuSet{}, CpuSet{}, lowest);
+  Ledger empty(CpuSet{}, CpuSet{}, CpuSet{}, lowest);
   const Result<Placement> p = empty.create(box("s", "p", "app"));
   ASSERT_TRUE(p.ok());
   EXPECT_TRUE(p->cpus.empty());
@@ -181,14 +181,14 @@ TEST_F(LedgerTest, ReleaseGrowsThePoolAndMarksSharedOnesStale) {
   EXPECT_TRUE(ledger_.release(ClaimUid("a")));
   EXPECT_FALSE(ledger_.release(ClaimUid("a")));
   ASSERT_EQ(ledger_.stale_count(), 1U);
-  const std::vector<Update> grow = ledger_.stale_shared(10);
+  const std::vector<Update> grow = ledger_.stale(10);
   ASSERT_EQ(grow.size(), 1U);
   EXPECT_EQ(grow[0].cpus.to_string(), "1-7");
   ledger_.note_told(grow);
   EXPECT_EQ(ledger_.stale_count(), 0U);
   ledger_.forget_told({ContainerId("s"), ContainerId("unknown")});
   EXPECT_EQ(ledger_.stale_count(), 1U) << "an update that may be lost is sent again";
-  EXPECT_TRUE(ledger_.stale_shared(0).empty());
+  EXPECT_TRUE(ledger_.stale(0).empty());
 }
 
 TEST_F(LedgerTest, AdoptedClaimTakesItsRequestsAtTheNextPrepare) {
@@ -256,10 +256,41 @@ TEST_F(LedgerTest, SynchronizeNeverSendsAnEmptySet) {
 }
 
 TEST_F(LedgerTest, OfflineCpusLeaveThePoolNotTheClaim) {
+  ledger_.create(box("s", "p0", "app")).value();
   ASSERT_TRUE(prepare("a", {on(0, 2)}).ok());
-  ledger_.set_managed(CpuSet{0, 1, 3, 4, 5});
+  const std::string variable = var("a", "1-2");
+  ledger_.create(box("o", "p1", "app", {variable})).value();
+  ledger_.set_machine(CpuSet{0, 1, 3, 4, 5}, CpuSet{2, 6, 7}, lowest);
   EXPECT_EQ(ledger_.pool().to_string(), "3-5");
   EXPECT_EQ(ledger_.claims().at(ClaimUid("a")).cpus.to_string(), "1-2");
+  const std::vector<Update> updates = ledger_.stale(10);
+  ASSERT_EQ(updates.size(), 2U);
+  EXPECT_EQ(updates[0].id.get(), "o") << "claims first";
+  EXPECT_EQ(updates[0].cpus.to_string(), "1");
+  EXPECT_EQ(updates[1].cpus.to_string(), "3-5");
+  ledger_.note_told(updates);
+  EXPECT_EQ(ledger_.stale_count(), 0U);
+  EXPECT_EQ(ledger_.placement_of(ContainerId("o"))->to_string(), "1");
+
+  // The container starts again meanwhile: the variable still names both CPUs.
+  ledger_.remove(ContainerId("o"));
+  EXPECT_EQ(ledger_.create(box("o2", "p1", "app", {variable}))->cpus.to_string(), "1");
+  ledger_.set_machine(CpuSet{0, 3, 4, 5}, CpuSet{1, 2, 6, 7}, lowest);
+  EXPECT_EQ(ledger_.stale_count(), 0U) << "nothing can be told to it";
+  ledger_.remove(ContainerId("o2"));
+  const Result<Placement> none = ledger_.create(box("o3", "p1", "app", {variable}));
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().code, Errc::kNoCapacity);
+  const Synchronized sync = ledger_.synchronize({box("o2", "p1", "app", {variable}, "2")});
+  ASSERT_EQ(sync.findings.size(), 1U);
+  EXPECT_TRUE(sync.updates.empty()) << "never an empty set";
+
+  // Back: told again, also where the kernel took the CPU out of the container's set for good (cgroup v1).
+  ledger_.set_machine(CpuSet{0, 1, 2, 3, 4, 5, 6, 7}, {}, lowest);
+  const std::vector<Update> healed = ledger_.stale(10);
+  ASSERT_EQ(healed.size(), 1U);
+  EXPECT_EQ(healed[0].cpus.to_string(), "1-2");
+  EXPECT_EQ(prepare("b", {on(0, 1)})->cpus.to_string(), "3") << "the claim's CPUs were never given away";
 }
 
 }  // namespace

@@ -24,10 +24,11 @@ class Walk {
  public:
   explicit Walk(unsigned seed)
       : random_(seed),
-        ledger_(CpuSet{0, 1, 2, 3}, CpuSet{}, [](const CpuSet& free, std::size_t n) -> Result<CpuSet> {
-          if (free.size() < n) return make_error(Errc::kNoCapacity, "{} of {}", n, free.size());
-          return free.lowest(n);
-        }) {}
+        ledger_(CpuSet{0, 1, 2, 3}, CpuSet{}, CpuSet{},
+                [](const CpuSet& free, std::size_t n) -> Result<CpuSet> {
+                  if (free.size() < n) return make_error(Errc::kNoCapacity, "{} of {}", n, free.size());
+                  return free.lowest(n);
+                }) {}
 
   std::string step() {
     switch (pick(8)) {
@@ -136,7 +137,7 @@ class Walk {
     return s.findings.empty() ? "synchronize" : "synchronize: " + s.findings[0].what.text;
   }
   std::string grow() {
-    const std::vector<Update> updates = ledger_.stale_shared(pick(3));
+    const std::vector<Update> updates = ledger_.stale(pick(3));
     apply(updates);
     ledger_.note_told(updates);
     return "grow";

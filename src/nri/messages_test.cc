@@ -19,7 +19,6 @@ using testing::field;
 using testing::from_hex;
 using testing::pod_bytes;
 using testing::to_hex;
-using testing::varint;
 
 ContainerUpdate change(std::string id, CpuSet cpus) { return {ContainerId(std::move(id)), std::move(cpus)}; }
 

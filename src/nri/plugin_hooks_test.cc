@@ -28,7 +28,6 @@ using testing::container_request;
 using testing::FakeRuntime;
 using testing::field;
 using testing::from_hex;
-using testing::kPatience;
 using testing::Peer;
 using testing::pod_bytes;
 using testing::Reply;

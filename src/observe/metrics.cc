@@ -87,6 +87,8 @@ Metrics::Metrics()
       owner(registry_, "dracpu_owner", "1 while this process holds the node's guard."),
       foreign_owner_total(registry_, "dracpu_foreign_owner_total",
                           "Times that another driver was found at work on this node."),
+      offline_claimed_cpus(registry_, "dracpu_offline_claimed_cpus",
+                           "CPUs that belong to a claim and are offline."),
       stale_pool_seconds(
           registry_, "dracpu_stale_pool_seconds",
           "How long shared containers have been without CPUs that are free again; 0 when none."),

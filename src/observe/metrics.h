@@ -76,6 +76,7 @@ struct Metrics {
   TextGauge start_step_duration_seconds;  // {step}
   Gauge owner;                            // 1 while this process holds the node's guard
   Counter foreign_owner_total;            // times another driver was found at work on this node
+  Gauge offline_claimed_cpus;             // CPUs of claims that are offline
   Gauge stale_pool_seconds;               // how long shared containers have lacked CPUs that are free again
   Gauge claim_conflicts;                  // claims or containers that contradict each other since the start
   Counter lost_claims_total;         // prepared claims released because the API server no longer has them

@@ -203,7 +203,7 @@ void check_caches(const Expected& expected, const Topology& t) {
   expected.check("l3.count", std::int64_t(t.l3_groups.size()));
   std::set<std::string> got, want;
   CpuSet with;
-  for (const L3Group& group : t.l3_groups) {
+  for (const CacheGroup& group : t.l3_groups) {
     with |= group.cpus;
     std::optional<std::int64_t> kb;
     if (group.size_bytes) kb = std::int64_t(*group.size_bytes / 1024);

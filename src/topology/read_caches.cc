@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-// Last-level caches and core types: spec topology-sysfs sections 5 and 7.
+// Level 2 and 3 caches and core types: spec topology-sysfs sections 5 and 7.
 
 #include <algorithm>
 #include <string>
@@ -13,7 +13,7 @@
 namespace dracpu::topology {
 namespace {
 
-struct L3File {
+struct CacheFile {
   CpuSet cpus;
   std::optional<std::int64_t> id;
   std::optional<std::uint64_t> size_bytes;
@@ -33,17 +33,18 @@ std::optional<std::uint64_t> size_of(Files& files, const std::string& dir) {
   return std::nullopt;
 }
 
-bool is_l3(Files& files, const std::string& dir) {
-  if (files.number(dir, "level") != 3) return false;
+bool is_level(Files& files, const std::string& dir, int level) {
+  if (files.number(dir, "level") != level) return false;
   const std::optional<std::string_view> type = files.text(dir, "type");
   return !type || type->empty() || *type == "Unified";
 }
 
-// The directory of the CPU's level 3. It is mostly index3, so that one is tried before the whole list.
-std::optional<std::string> l3_dir(Files& files, CpuId cpu, bool& has_caches) {
+// The directory of the CPU's cache of a level. Level 3 is mostly index3, and level 2 index2, so that one is
+// tried before the whole list.
+std::optional<std::string> cache_dir(Files& files, CpuId cpu, int level, bool& has_caches) {
   const std::string base = fmt::format("{}/cpu{}/cache", kCpuDir, cpu.get());
-  std::string dir = base + "/index3";
-  if (is_l3(files, dir)) {
+  std::string dir = fmt::format("{}/index{}", base, level);
+  if (is_level(files, dir, level)) {
     has_caches = true;
     return dir;
   }
@@ -52,22 +53,25 @@ std::optional<std::string> l3_dir(Files& files, CpuId cpu, bool& has_caches) {
   has_caches = true;
   std::vector<std::uint32_t> indices;
   for (const std::string& name : *names) {
-    if (const auto index = numbered(name, "index"); index && *index != 3) indices.push_back(*index);
+    const auto index = numbered(name, "index");
+    if (index && *index != static_cast<std::uint32_t>(level)) indices.push_back(*index);
   }
   std::sort(indices.begin(), indices.end());
   for (const std::uint32_t index : indices) {
     dir = fmt::format("{}/index{}", base, index);
-    if (is_l3(files, dir)) return dir;
+    if (is_level(files, dir, level)) return dir;
   }
   return std::nullopt;
 }
 
-std::optional<L3File> read_l3(Files& files, CpuId cpu, const CpuSet& usable, bool& has_caches) {
-  const std::optional<std::string> dir = l3_dir(files, cpu, has_caches);
+std::optional<CacheFile> read_cache(Files& files, CpuId cpu, int level, const CpuSet& usable,
+                                    bool& has_caches) {
+  const std::optional<std::string> dir = cache_dir(files, cpu, level, has_caches);
   if (!dir) return std::nullopt;
   std::optional<CpuSet> cpus = files.cpus(*dir, {{.list = "shared_cpu_list", .mask = "shared_cpu_map"}});
   if (!cpus) {
-    files.warn_once("cache set", *dir, "no list of the CPUs that share the cache", "no L3 group");
+    files.warn_once("cache set", *dir, "no list of the CPUs that share the cache",
+                    fmt::format("no L{} group", level));
     return std::nullopt;
   }
   if (!cpus->contains(cpu)) {
@@ -76,14 +80,15 @@ std::optional<L3File> read_l3(Files& files, CpuId cpu, const CpuSet& usable, boo
     cpus->insert(cpu);
   }
   *cpus &= usable;
-  return L3File{std::move(*cpus), files.number(*dir, "id"), size_of(files, *dir)};
+  return CacheFile{std::move(*cpus), files.number(*dir, "id"), size_of(files, *dir)};
 }
 
 // A cache id is a label only where every group has one: both schemes on one machine would mix.
-void label_groups(std::vector<L3Group>& groups) {
+void label_groups(std::vector<CacheGroup>& groups) {
   const bool has_ids =
-      std::all_of(groups.begin(), groups.end(), [](const L3Group& g) { return g.id.has_value(); });
-  for (L3Group& group : groups) group.label = has_ids ? *group.id : std::int64_t{group.cpus.first()->get()};
+      std::all_of(groups.begin(), groups.end(), [](const CacheGroup& g) { return g.id.has_value(); });
+  for (CacheGroup& group : groups)
+    group.label = has_ids ? *group.id : std::int64_t{group.cpus.first()->get()};
 }
 
 CpuSet pmu_cpus(Files& files, std::string_view device, const CpuSet& usable) {
@@ -132,20 +137,17 @@ bool types_by_capacity(Topology& out) {
   return true;
 }
 
-}  // namespace
-
-void read_caches(Files& files, Topology& out) {
+void read_l3(Files& files, Topology& out) {
   std::map<CpuSet, std::size_t> by_set;  // what a CPU's own file names decides, so groups never overlap
-  std::vector<bool> do_ids_agree;
   for (auto& [id, cpu] : out.cpus) {
-    std::optional<L3File> l3 = read_l3(files, id, out.usable, out.has_caches);
-    if (!l3) continue;
-    const auto [it, is_new] = by_set.emplace(std::move(l3->cpus), out.l3_groups.size());
+    std::optional<CacheFile> cache = read_cache(files, id, 3, out.usable, out.has_caches);
+    if (!cache) continue;
+    const auto [it, is_new] = by_set.emplace(std::move(cache->cpus), out.l3_groups.size());
     if (is_new) {
-      out.l3_groups.push_back({.cpus = {}, .label = 0, .id = l3->id, .size_bytes = l3->size_bytes});
+      out.l3_groups.push_back({.cpus = {}, .label = 0, .id = cache->id, .size_bytes = cache->size_bytes});
     }
-    L3Group& group = out.l3_groups[it->second];
-    if (group.id != l3->id) group.id.reset();
+    CacheGroup& group = out.l3_groups[it->second];
+    if (group.id != cache->id) group.id.reset();
     group.cpus.insert(id);
     cpu.l3 = it->second;
   }
@@ -157,6 +159,29 @@ void read_caches(Files& files, Topology& out) {
                     "each CPU is in the group that its own file names");
   }
   label_groups(out.l3_groups);
+}
+
+// Level 2 is for information: the lowest CPU of a group speaks for all, which saves half of the reads and
+// more.
+void read_l2(Files& files, Topology& out) {
+  CpuSet placed;
+  for (const auto& [id, cpu] : out.cpus) {
+    if (placed.contains(id)) continue;
+    std::optional<CacheFile> cache = read_cache(files, id, 2, out.usable, out.has_caches);
+    if (!cache) continue;
+    cache->cpus -= placed;
+    placed |= cache->cpus;
+    out.l2_groups.push_back(
+        {.cpus = std::move(cache->cpus), .label = 0, .id = cache->id, .size_bytes = cache->size_bytes});
+  }
+  label_groups(out.l2_groups);
+}
+
+}  // namespace
+
+void read_caches(Files& files, Topology& out) {
+  read_l3(files, out);
+  read_l2(files, out);
 }
 
 void read_core_types(Files& files, Topology& out) {

@@ -83,10 +83,20 @@ Result<Topology> read_topology(Source& source, int rounds) {
   }
 }
 
+Result<CpuSet> read_online(const ReadOptions& options) {
+  Result<DirectorySource> source = DirectorySource::open(options.root);
+  if (!source.ok()) return std::move(source).error();
+  OverlaySource overlaid(*source, options.overlay);
+  std::vector<Warning> ignored;
+  Files files(overlaid, ignored);
+  return online_now(files);
+}
+
 Result<Topology> read_topology(const ReadOptions& options) {
   Result<DirectorySource> source = DirectorySource::open(options.root);
   if (!source.ok()) return std::move(source).error().while_doing("reading the machine's topology");
-  Result<Topology> out = read_topology(*source, options.rounds);
+  OverlaySource overlaid(*source, options.overlay);
+  Result<Topology> out = read_topology(overlaid, options.rounds);
   if (!out.ok()) return std::move(out).error().while_doing("reading the machine's topology");
   return out;
 }

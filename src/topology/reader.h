@@ -25,6 +25,7 @@
 #include <filesystem>
 
 #include "base/result.h"
+#include "topology/overlay.h"
 #include "topology/source.h"
 #include "topology/topology.h"
 
@@ -32,6 +33,7 @@ namespace dracpu::topology {
 
 struct ReadOptions {
   std::filesystem::path root = "/";
+  OverlaySource::Table overlay{};  // files in front of those below `root`; empty: none
   int rounds = 4;
 };
 
@@ -39,6 +41,9 @@ Result<Topology> read_topology(const ReadOptions& options = {});
 
 // The same from any source of files.
 Result<Topology> read_topology(Source& source, int rounds = 4);
+
+// The online CPUs alone: one small file, for noticing hotplug.
+Result<CpuSet> read_online(const ReadOptions& options);
 
 }  // namespace dracpu::topology
 

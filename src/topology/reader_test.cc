@@ -61,7 +61,7 @@ std::set<std::string> cores_of(const Topology& t) {
 
 std::set<std::string> l3_of(const Topology& t) {
   std::set<std::string> out;
-  for (const L3Group& group : t.l3_groups)
+  for (const CacheGroup& group : t.l3_groups)
     out.insert(fmt::format("{}={}", group.label, group.cpus.to_string()));
   return out;
 }

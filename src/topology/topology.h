@@ -60,13 +60,14 @@ struct Group {
   friend bool operator==(const Group&, const Group&) = default;
 };
 
-struct L3Group {
+// CPUs that share one cache of a level.
+struct CacheGroup {
   CpuSet cpus;
   std::int64_t label = 0;          // `id` if every group of the machine has one, else the lowest CPU
   std::optional<std::int64_t> id;  // the kernel's cache id, where all members agree
   std::optional<std::uint64_t> size_bytes;
 
-  friend bool operator==(const L3Group&, const L3Group&) = default;
+  friend bool operator==(const CacheGroup&, const CacheGroup&) = default;
 };
 
 struct HugepagePool {
@@ -106,9 +107,10 @@ struct Warning {
 };
 
 struct Topology {
-  std::map<CpuId, Cpu> cpus;  // the usable CPUs: online, with readable facts
-  std::vector<Core> cores;    // ascending by lowest CPU
-  std::vector<L3Group> l3_groups;
+  std::map<CpuId, Cpu> cpus;          // the usable CPUs: online, with readable facts
+  std::vector<Core> cores;            // ascending by lowest CPU
+  std::vector<CacheGroup> l2_groups;  // for information; never overlap
+  std::vector<CacheGroup> l3_groups;
   std::map<NumaNodeId, Node> nodes;    // memory-only nodes included
   std::map<SocketId, CpuSet> sockets;  // CPUs of unknown socket are in none
   std::vector<Group> dies;             // ascending by socket and id; empty: no such level

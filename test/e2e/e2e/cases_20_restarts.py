@@ -6,7 +6,7 @@ import time
 
 from e2e import guest
 from e2e.base import Problem, wait_for
-from e2e.cluster import ALL_CPUS, expect, shown
+from e2e.cluster import ALL_CPUS, cpus, expect, shown
 from e2e.registry import case
 
 
@@ -98,6 +98,47 @@ def node_power_cut(cluster):
     again = cluster.seen("pinned")
     expect(again == mine, f"the pinned pod on {shown(mine)}", shown(again))
     _same_scene(cluster, mine, "fresh")
+
+
+@case("cpu-hotplug")
+def cpu_hotplug(cluster):
+    """A CPU goes offline and comes back: slices follow, nobody is given it meanwhile, a claim on it heals."""
+    cluster.pod("shared")
+    cluster.claim("two", 2)
+    cluster.pod("pinned", claims=["two"])
+    cluster.wait_running("shared", "pinned")
+    mine = cluster.seen("pinned")
+    cpu = max(ALL_CPUS - mine)
+    try:
+        _set_online(cluster, cpu, False)
+        cluster.claim("next", 2)
+        cluster.pod("next", claims=["next"])
+        cluster.pod("later")
+        cluster.wait_running("next", "later")
+        expect(cpu not in cluster.seen("next"), f"a claim without CPU {cpu}", shown(cluster.seen("next")))
+        cluster.wait_seen("later", ALL_CPUS - mine - cluster.seen("next") - {cpu})
+        _set_online(cluster, cpu, True)
+        expect(cluster.seen("pinned") == mine, f"the claim on {shown(mine)}", shown(cluster.seen("pinned")))
+
+        _set_online(cluster, max(mine), False)
+        cluster.wait_seen("pinned", mine - {max(mine)})
+        _set_online(cluster, max(mine), True)
+        if cluster.nri_version() >= (0, 12, 1):
+            cluster.wait_seen("pinned", mine)
+    finally:
+        guest.run(f"echo 1 >/sys/devices/system/cpu/cpu{cpu}/online; echo 1 >/sys/devices/system/cpu/cpu{max(mine)}/online",
+                  check=False)
+
+
+def _set_online(cluster, cpu, wanted):
+    """Switches one CPU and waits for the slices to say so, 5 s at most."""
+    guest.run(f"echo {int(wanted)} >/sys/devices/system/cpu/cpu{cpu}/online")
+
+    def published():
+        return sum(d["attributes"][k]["int"] for s in cluster.slices() for d in s["spec"]["devices"]
+                   for k in d["attributes"] if k.removeprefix("dra.cpu/") == "numCPUs")
+    offline = len(cpus(guest.read("cat /sys/devices/system/cpu/offline")))
+    wait_for(f"slices of {len(ALL_CPUS) - offline} CPUs", 5, lambda: published() == len(ALL_CPUS) - offline)
 
 
 @case("churn-containerd-20-restarts")
