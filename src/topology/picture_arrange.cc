@@ -14,7 +14,7 @@ namespace dracpu::topology {
 namespace {
 
 constexpr int kLabelGap = 3;                // between label and what is inside
-constexpr int kRowGap = 12;                  // at most
+constexpr int kRowGap = 12;                 // at most
 constexpr int kLabelRoom = 270;             // a label may make its frame this wide
 constexpr std::size_t kThreadsPerRow = 16;  // of a core that is not one (missing ids)
 
