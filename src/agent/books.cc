@@ -13,18 +13,6 @@
 namespace dracpu::agent {
 namespace {
 
-alloc::Options options_for(const Node& node) {
-  alloc::Options out;
-  out.prefer_caches = node.config.cpu.prefer_l3;
-  return out;
-}
-
-ledger::Picker picker_for(const Machine& machine, const alloc::Options& options) {
-  return [layout = machine.layout, options](const CpuSet& free, std::size_t n) {
-    return alloc::pick(*layout, free, n, options);
-  };
-}
-
 std::string read_boot_id() {
   Result<std::string> id = read_file("/proc/sys/kernel/random/boot_id");
   return id.ok() ? std::string(trim(*id)) : std::string();
@@ -33,18 +21,18 @@ std::string read_boot_id() {
 }  // namespace
 
 Books::Books(const Node& node, const Machine& machine, FileOps& ops)
-    : pick_options_(options_for(node)),
+    : node_(node),
       node_name_(node.name),
       driver_(node.config.publish.driver_name),
       boot_id_(read_boot_id()),
       state_(config::state_file(node.config), ops),
       cdi_(node.config.runtime.cdi_dir, ops),
       ledger_(machine.managed, node.config.node.reserved_cpus, machine.topology.offline,
-              picker_for(machine, pick_options_)) {}
+              picker_for(node_, machine)) {}
 
 void Books::set_machine(const Machine& machine) {
   with_ledger([&](ledger::Ledger& l) {
-    l.set_machine(machine.managed, machine.topology.offline, picker_for(machine, pick_options_));
+    l.set_machine(machine.managed, machine.topology.offline, picker_for(node_, machine));
   });
 }
 

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "agent/node.h"
-#include "alloc/pick.h"
 #include "base/file.h"
 #include "base/mutex.h"
 #include "base/result.h"
@@ -69,7 +68,7 @@ class Books {
  private:
   Status write_state();
 
-  alloc::Options pick_options_;
+  const Node& node_;
   std::string node_name_;
   std::string driver_;
   std::string boot_id_;

@@ -14,26 +14,41 @@
 #ifndef DRACPU_AGENT_CLAIM_REQUEST_H_
 #define DRACPU_AGENT_CLAIM_REQUEST_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/cpuset.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "config/config.h"
 #include "device/device.h"
 #include "kube/claim.h"
+#include "kube/device_lookup.h"
 #include "ledger/ledger.h"
 
 namespace dracpu::agent {
 
 struct ClaimContext {
-  std::string driver;                                    // "dra.cpu"
-  std::string pool;                                      // the node's name
+  std::string driver;  // "dra.cpu"
+  std::string pool;    // the node's name
+  config::Config::Cpu cpu;
   const std::vector<device::Device>* devices = nullptr;  // of the machine as it is now
+  CpuSet managed;                                        // the same
+  CpuSet reserved;
 };
 
 // `uid` is the one that the kubelet named.
 Result<std::vector<ledger::Request>> requests_of(const kube::Claim& claim, const ClaimUid& uid,
                                                  const ClaimContext& context);
+
+// The device of another driver that one of ours was matched with on a PCIe root, with the requests of
+// ours as in the results; nothing if the claim has no such constraint.
+struct RootMatch {
+  kube::DeviceName other;
+  std::vector<std::string> requests;
+};
+std::optional<RootMatch> root_match(const kube::Claim& claim, const std::string& driver);
 
 }  // namespace dracpu::agent
 

@@ -35,7 +35,8 @@ class ClaimRequestTest : public ::testing::Test {
     claim_.allocation->results.push_back(std::move(r));
   }
   Result<std::vector<ledger::Request>> get(const std::string& uid = "u1") {
-    return requests_of(claim_, ClaimUid(uid), {"dra.cpu", "node1", &devices_});
+    return requests_of(claim_, ClaimUid(uid),
+                       {"dra.cpu", "node1", mode_, &devices_, CpuSet{0, 1, 2, 3, 4, 5, 6, 7}, CpuSet{0}});
   }
   void expect_refused(Errc code, std::initializer_list<const char*> words, const std::string& uid = "u1") {
     const Result<std::vector<ledger::Request>> got = get(uid);
@@ -44,6 +45,25 @@ class ClaimRequestTest : public ::testing::Test {
     for (const char* w : words) EXPECT_NE(got.error().text.find(w), std::string::npos) << got.error().text;
   }
 
+  // An opaque configuration of ours in the claim, for these requests.
+  void configure(const std::string& parameters, std::vector<std::string> requests = {}) {
+    kube::ConfigEntry entry;
+    entry.opaque = true;
+    entry.driver = "dra.cpu";
+    entry.requests = std::move(requests);
+    entry.parameters = parameters;
+    claim_.allocation->config.push_back(std::move(entry));
+  }
+  static std::string chosen(const std::string& cpus) {
+    return R"({"apiVersion":"v1alpha1","cpuConfig":{"cpuset":")" + cpus + R"("}})";
+  }
+  void external() {
+    mode_.allocator = config::Allocator::kExternal;
+    claim_.allocation->results.clear();
+    claim_.allocation->config.clear();
+  }
+
+  config::Config::Cpu mode_;
   std::vector<device::Device> devices_;
   kube::Claim claim_;
 };
@@ -131,6 +151,104 @@ TEST_F(ClaimRequestTest, OpaqueConfigurationOfOursIsRefusedWhereItApplies) {
     claim_.allocation->config = {entry};
     EXPECT_EQ(!get().ok(), c.refused);
   }
+}
+
+TEST_F(ClaimRequestTest, AnExternalAllocatorsChoiceIsTakenPerRequest) {
+  external();
+  add("cpudevnuma000", "2");
+  add("cpudevnuma001", "2");
+  add("cpudevnuma001", "1", "other/sub");
+  configure(chosen("1,3-5"), {"r"});
+  configure(chosen("6"), {"other"});
+  const auto got = get();
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  ASSERT_EQ(got->size(), 3U);
+  EXPECT_EQ((*got)[0].chosen->to_string(), "1,3-5");
+  EXPECT_EQ((*got)[1].chosen->to_string(), "1,3-5");
+  EXPECT_EQ((*got)[2].chosen->to_string(), "6") << "the parent's name applies to its subrequests";
+}
+
+TEST_F(ClaimRequestTest, AnExternalAllocatorsChoiceHasToFit) {
+  struct Case {
+    const char* amount;
+    std::vector<std::string> configs;
+    std::initializer_list<const char*> says;
+  };
+  const std::vector<Case> cases = {
+      {"2", {}, {"\"r\" has 0 opaque configurations", "exactly 1"}},
+      {"2", {chosen("4-5"), chosen("4-5")}, {"has 2 opaque configurations"}},
+      {"2", {chosen("4")}, {"allocated 2 CPUs", "names 1 (4)"}},
+      {"2", {chosen("7-8")}, {"CPUs 8", "not managed"}},
+      {"2", {chosen("0-1")}, {"CPUs 0", "reserved"}},
+      {"2500m", {chosen("4-5")}, {"whole number"}},
+      {"2", {""}, {"no cpuset found"}},
+      {"2", {"{}"}, {"no cpuset found"}},
+      {"2", {"not json"}, {"not JSON"}},
+      {"2", {"[1]"}, {"no JSON object"}},
+      {"2", {R"({"cpuConfig":{"cpuset":"4-5"}})"}, {"apiVersion is \"\""}},
+      {"2", {R"({"apiVersion":"v2","cpuConfig":{"cpuset":"4-5"}})"}, {"apiVersion is \"v2\""}},
+      {"2", {R"({"apiVersion":1,"cpuConfig":{"cpuset":"4-5"}})"}, {"apiVersion is 1"}},
+      {"2", {R"({"apiVersion":"v1alpha1"})"}, {"cpuConfig.cpuset is missing"}},
+      {"2", {R"({"apiVersion":"v1alpha1","cpuConfig":{"cpuset":""}})"}, {"cpuConfig.cpuset is missing"}},
+      {"2", {chosen("4-")}, {"cpuConfig.cpuset \"4-\""}},
+      {"2", {R"({"kind":"CPUClaimPolicy","apiVersion":"x"})"}, {"kind \"CPUClaimPolicy\" is not known"}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.configs.empty() ? "no configuration" : c.configs[0]);
+    external();
+    add("cpudevnuma001", c.amount);
+    for (const std::string& text : c.configs) configure(text);
+    const auto got = get();
+    ASSERT_FALSE(got.ok());
+    for (const char* w : c.says) EXPECT_NE(got.error().text.find(w), std::string::npos) << got.error().text;
+  }
+  external();
+  add("cpudevnuma001", "2");
+  configure(chosen("4-5"));
+  claim_.allocation->config[0].source = kube::ConfigEntry::Source::kClass;
+  expect_refused(Errc::kInvalidInput, {"comes from the DeviceClass"});
+  claim_.allocation->config[0].source = kube::ConfigEntry::Source::kClaim;
+  claim_.allocation->config[0].driver = "other";
+  expect_refused(Errc::kInvalidInput, {"has 0 opaque configurations"});
+}
+
+TEST_F(ClaimRequestTest, MachineGroupingWantsOneDevicePerRequest) {
+  mode_.group_by = config::GroupBy::kMachine;
+  external();
+  device::Device machine;
+  machine.name = "cpudevmachine";
+  machine.cpus = CpuSet{1, 2, 3, 4, 5, 6, 7};
+  devices_ = {machine};
+  add("cpudevmachine", "2");
+  configure(chosen("1-2"));
+  kube::ClaimRequest request;
+  request.name = "r";
+  request.exactly =
+      kube::DeviceRequest{.name = "", .device_class = "dra.cpu", .mode = "ExactCount", .count = 1};
+  claim_.requests = {request};
+  EXPECT_TRUE(get().ok());
+  claim_.requests[0].exactly->count = 2;
+  expect_refused(Errc::kInvalidInput, {"\"r\"", "exactly.count is 2", "at most 1"});
+
+  claim_.allocation->results[0].request = "r/b";
+  claim_.requests[0].exactly.reset();
+  claim_.requests[0].first_available = {{.name = "a", .device_class = "", .mode = "ExactCount", .count = 4},
+                                        {.name = "b", .device_class = "", .mode = "ExactCount", .count = 1}};
+  EXPECT_TRUE(get().ok()) << "only the alternative that was chosen counts";
+  claim_.requests[0].first_available[1].count = 3;
+  expect_refused(Errc::kInvalidInput, {"subrequest \"b\"", "is 3", "at most 1"});
+}
+
+TEST_F(ClaimRequestTest, AnIndividualDeviceIsOneCpuAndReadsNoConfiguration) {
+  mode_.devices = config::DeviceMode::kIndividual;
+  devices_[0].name = "cpudev000";
+  devices_[0].cpus = CpuSet{5};
+  add("cpudev000", "");
+  configure("nonsense");
+  const auto got = get();
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  EXPECT_EQ((*got)[0].cpus, 1U);
+  EXPECT_EQ((*got)[0].device_cpus.to_string(), "5");
 }
 
 }  // namespace

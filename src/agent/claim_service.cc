@@ -20,6 +20,7 @@ using observe::log_warning;
 
 // The kubelet allows 45 s; an API server that is away is noticed well before that.
 constexpr std::chrono::seconds kReadLimit{8};
+constexpr std::chrono::seconds kRootLimit{2};
 constexpr std::chrono::seconds kLookupLimit{30};
 
 std::string full_name(const kubelet::ClaimRef& ref) { return ref.ns + "/" + ref.name; }
@@ -32,27 +33,42 @@ struct ClaimService::Call {
   Deadline::Clock::time_point begun = Deadline::Clock::now();
   std::vector<kubelet::ClaimRef> claims;
   std::vector<std::optional<Result<kube::Claim>>> read;
+  std::vector<std::optional<RootMatch>> matches;  // of each claim
+  std::vector<std::vector<std::string>> roots;    // of the device that it was matched with
   std::atomic<std::size_t> missing{0};
   kubelet::PrepareResults results;
   std::function<void(kubelet::PrepareResults)> done;
 };
 
 ClaimService::ClaimService(const Node& node, std::shared_ptr<const Machine> machine, Books& books,
-                           Worker& worker, ClaimReader reader, observe::Metrics& metrics, Hooks hooks)
+                           Worker& worker, ClaimReader reader, RootReader roots, observe::Metrics& metrics,
+                           Hooks hooks)
     : node_(node),
       books_(books),
       worker_(worker),
       reader_(std::move(reader)),
+      roots_(std::move(roots)),
       metrics_(metrics),
       hooks_(std::move(hooks)),
       machine_(std::move(machine)),
-      context_{node.config.publish.driver_name, node.name, &machine_->devices} {
+      context_{
+          node.config.publish.driver_name, node.name, node.config.cpu, &machine_->devices, machine_->managed,
+          node.config.node.reserved_cpus},
+      metadata_(node) {
   update_gauges();
+  worker_.post([this] {
+    std::set<ClaimUid> held;
+    books_.with_ledger([&](const ledger::Ledger& l) {
+      for (const auto& [uid, claim] : l.claims()) held.insert(uid);
+    });
+    metadata_.sweep(held);
+  });
 }
 
 void ClaimService::set_machine(std::shared_ptr<const Machine> machine) {
   machine_ = std::move(machine);
   context_.devices = &machine_->devices;
+  context_.managed = machine_->managed;
   update_gauges();
 }
 
@@ -70,6 +86,8 @@ void ClaimService::prepare(std::vector<kubelet::ClaimRef> claims, Deadline deadl
     return;
   }
   call->read.resize(call->claims.size());
+  call->matches.resize(call->claims.size());
+  call->roots.resize(call->claims.size());
   call->missing = call->claims.size();
   const Deadline limit(std::min(deadline.at(), Deadline::after(kReadLimit).at()));
   for (std::size_t i = 0; i < call->claims.size(); ++i) {
@@ -81,6 +99,27 @@ void ClaimService::prepare(std::vector<kubelet::ClaimRef> claims, Deadline deadl
 void ClaimService::claim_read(const std::shared_ptr<Call>& call, std::size_t index,
                               Result<kube::Claim> claim) {
   call->read[index] = std::move(claim);
+  if (const Result<kube::Claim>& read = *call->read[index]; read.ok() && node_.config.publish.pcie_roots) {
+    call->matches[index] = root_match(*read, node_.config.publish.driver_name);
+  }
+  if (!call->matches[index]) return claim_ready(call);
+  // Where the other device sits is a wish, not a condition: without an answer the claim is served all the
+  // same.
+  roots_(
+      call->matches[index]->other, Deadline::after(kRootLimit),
+      [this, call, index](Result<std::vector<std::string>> roots) {
+        if (roots.ok()) {
+          call->roots[index] = *std::move(roots);
+        } else {
+          log_info(
+              2, "PCIe root of the claim's other device not known",
+              {{"opID", call->op}, {"claim", full_name(call->claims[index])}, {"err", roots.error().text}});
+        }
+        claim_ready(call);
+      });
+}
+
+void ClaimService::claim_ready(const std::shared_ptr<Call>& call) {
   if (call->missing.fetch_sub(1) != 1) return;
   {
     const Locked lock(mutex_);
@@ -90,13 +129,16 @@ void ClaimService::claim_read(const std::shared_ptr<Call>& call, std::size_t ind
   worker_.post([this] { drain(); });
 }
 
-Result<std::vector<kubelet::PreparedDevice>> ClaimService::answer(const ClaimUid& uid,
-                                                                  const ledger::Claim& claim) const {
+std::vector<kubelet::PreparedDevice> ClaimService::answer(const ClaimUid& uid, const ledger::Claim& claim,
+                                                          std::map<std::string, std::string> metadata) {
   std::vector<kubelet::PreparedDevice> out;
   out.reserve(claim.grants.size());
   for (const ledger::Grant& g : claim.grants) {
-    out.push_back(
-        {{std::string(kube::base_request(g.request))}, g.pool, g.device, {cdi::device_id(uid)}, g.share_id});
+    const std::string request(kube::base_request(g.request));
+    kubelet::PreparedDevice device{{request}, g.pool, g.device, {cdi::device_id(uid)}, g.share_id};
+    // The file of a request is mounted once, by its first device.
+    if (auto file = metadata.extract(request)) device.cdi_device_ids.push_back(std::move(file.mapped()));
+    out.push_back(std::move(device));
   }
   return out;
 }
@@ -108,10 +150,6 @@ void ClaimService::drain() {
     calls.swap(ready_);
   }
   const Status allowed = hooks_.may_prepare();
-  struct Place {
-    Call* call;
-    const kubelet::ClaimRef* ref;
-  };
   std::vector<PrepareOrder> orders;
   std::vector<Place> places;
   for (const std::shared_ptr<Call>& call : calls) {
@@ -130,7 +168,7 @@ void ClaimService::drain() {
           return complete ? std::optional<ledger::Claim>(it->second) : std::nullopt;
         });
         if (read.error().code == Errc::kUnavailable && known) {
-          call->results.emplace(ref.uid, answer(ref.uid, *known));
+          call->results.emplace(ref.uid, answer(ref.uid, *known, metadata_.existing(ref.uid, known->grants)));
         } else {
           call->results.emplace(
               ref.uid, Error(read.error()).while_doing(fmt::format("reading claim {}", full_name(ref))));
@@ -138,38 +176,58 @@ void ClaimService::drain() {
         continue;
       }
       Result<std::vector<ledger::Request>> requests = requests_of(*read, ref.uid, context_);
+      if (requests.ok() && call->matches[i]) {
+        const std::vector<std::string>& matched = call->matches[i]->requests;
+        for (ledger::Request& r : *requests) {
+          if (std::find(matched.begin(), matched.end(), r.request) != matched.end())
+            r.near = near_cpus(call->roots[i]);
+        }
+      }
       if (!requests.ok()) {
         call->results.emplace(ref.uid, std::move(requests).error());
       } else if (requests->empty()) {
         call->results.emplace(ref.uid, std::vector<kubelet::PreparedDevice>{});
       } else {
         orders.push_back({ref.uid, ref.ns, ref.name, *std::move(requests)});
-        places.push_back({call.get(), &ref});
+        places.push_back({call.get(), &ref, read->pod_claim_name});
       }
     }
   }
-  if (!orders.empty()) {
-    const std::size_t before = books_.with_ledger([](const ledger::Ledger& l) { return l.claims().size(); });
-    std::vector<Result<ledger::Claim>> prepared = books_.prepare(orders);
-    for (std::size_t i = 0; i < orders.size(); ++i) {
-      if (!prepared[i].ok()) {
-        places[i].call->results.emplace(orders[i].uid, std::move(prepared[i]).error());
-        continue;
-      }
-      if (!prepared[i]->committed)
-        metrics_.claim_allocated_cpus.observe(static_cast<double>(prepared[i]->cpus.size()));
-      log_info(2, "Claim prepared",
-               {{"opID", places[i].call->op},
-                {"claim", full_name(*places[i].ref)},
-                {"claimUID", orders[i].uid.get()},
-                {"device", prepared[i]->grants.front().device},
-                {"cpus", prepared[i]->cpus.to_string()}});
-      places[i].call->results.emplace(orders[i].uid, answer(orders[i].uid, *prepared[i]));
-    }
-    log_info(6, "Books written", {{"orders", orders.size()}, {"claimsBefore", before}});
-    update_gauges();
-  }
+  if (!orders.empty()) prepare_orders(orders, places);
   for (const std::shared_ptr<Call>& call : calls) finish(*call);
+}
+
+CpuSet ClaimService::near_cpus(const std::vector<std::string>& roots) const {
+  CpuSet out;
+  for (const topology::PcieRoot& root : machine_->topology.pcie_roots) {
+    if (std::find(roots.begin(), roots.end(), root.name) != roots.end()) out |= root.cpus;
+  }
+  return out;
+}
+
+void ClaimService::prepare_orders(const std::vector<PrepareOrder>& orders, const std::vector<Place>& places) {
+  std::vector<Result<ledger::Claim>> prepared = books_.prepare(orders);
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    const PrepareOrder& order = orders[i];
+    const Place& place = places[i];
+    if (!prepared[i].ok()) {
+      place.call->results.emplace(order.uid, std::move(prepared[i]).error());
+      continue;
+    }
+    const ledger::Claim& claim = *prepared[i];
+    if (!claim.committed) metrics_.claim_allocated_cpus.observe(static_cast<double>(claim.cpus.size()));
+    log_info(2, "Claim prepared",
+             {{"opID", place.call->op},
+              {"claim", full_name(*place.ref)},
+              {"claimUID", order.uid.get()},
+              {"device", claim.grants.front().device},
+              {"cpus", claim.cpus.to_string()}});
+    place.call->results.emplace(
+        order.uid, answer(order.uid, claim,
+                          metadata_.write(machine_->devices,
+                                          {order.uid, order.ns, order.name, place.pod_claim}, claim.grants)));
+  }
+  update_gauges();
 }
 
 void ClaimService::finish(Call& call) {
@@ -200,10 +258,16 @@ void ClaimService::unprepare(std::vector<kubelet::ClaimRef> claims, Deadline /*d
   worker_.post([this, claims = std::move(claims), done = std::move(done), begun = Deadline::Clock::now()] {
     const std::string op = observe::new_op_id();
     std::vector<ClaimUid> uids;
+    std::vector<const kubelet::ClaimRef*> refs;
     for (const kubelet::ClaimRef& ref : claims) {
-      if (std::find(uids.begin(), uids.end(), ref.uid) == uids.end()) uids.push_back(ref.uid);
+      if (std::find(uids.begin(), uids.end(), ref.uid) != uids.end()) continue;
+      uids.push_back(ref.uid);
+      refs.push_back(&ref);
     }
     std::vector<Status> ended = books_.unprepare(uids);
+    for (std::size_t i = 0; i < uids.size(); ++i) {
+      if (ended[i].ok()) ended[i] = metadata_.remove(uids[i], refs[i]->ns, refs[i]->name);
+    }
     kubelet::UnprepareResults results;
     for (std::size_t i = 0; i < uids.size(); ++i) {
       metrics_.unprepare_claims_total.inc(ended[i].ok() ? observe::Outcome::kSuccess
@@ -262,12 +326,16 @@ void ClaimService::collect_lost_claims() {
 }
 
 void ClaimService::release_lost(const ClaimUid& uid, const std::string& why) {
+  ledger::Claim claim;
   const bool still_lost = books_.with_ledger([&](const ledger::Ledger& l) {
     const std::vector<ClaimUid> lost = l.claims_without_container();
-    return std::find(lost.begin(), lost.end(), uid) != lost.end();
+    if (std::find(lost.begin(), lost.end(), uid) == lost.end()) return false;
+    claim = l.claims().at(uid);
+    return true;
   });
   if (!still_lost) return;
-  const std::vector<Status> ended = books_.unprepare({uid});
+  std::vector<Status> ended = books_.unprepare({uid});
+  if (ended[0].ok()) ended[0] = metadata_.remove(uid, claim.ns, claim.name);
   log_warning("Lost claim released",
               {{"claimUID", uid.get()}, {"why", why}, {"err", ended[0].ok() ? "" : ended[0].error().text}});
   metrics_.lost_claims_total.inc();

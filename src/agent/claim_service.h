@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "agent/books.h"
+#include "agent/claim_metadata.h"
 #include "agent/claim_request.h"
 #include "agent/worker.h"
 #include "base/mutex.h"
@@ -31,6 +32,10 @@ namespace dracpu::agent {
 using ClaimReader = std::function<void(const std::string& ns, const std::string& name, Deadline deadline,
                                        std::function<void(Result<kube::Claim>)> done)>;
 
+// Reads the PCIe roots of another driver's device on this node; the callback as above.
+using RootReader = std::function<void(const kube::DeviceName& device, Deadline deadline,
+                                      std::function<void(Result<std::vector<std::string>>)> done)>;
+
 class ClaimService final : public kubelet::Handler {
  public:
   struct Hooks {
@@ -40,7 +45,7 @@ class ClaimService final : public kubelet::Handler {
   };
 
   ClaimService(const Node& node, std::shared_ptr<const Machine> machine, Books& books, Worker& worker,
-               ClaimReader reader, observe::Metrics& metrics, Hooks hooks);
+               ClaimReader reader, RootReader roots, observe::Metrics& metrics, Hooks hooks);
 
   void prepare(std::vector<kubelet::ClaimRef> claims, Deadline deadline,
                std::function<void(kubelet::PrepareResults)> done) override;
@@ -57,10 +62,22 @@ class ClaimService final : public kubelet::Handler {
 
  private:
   struct Call;
+  // Where the answer to an order goes.
+  struct Place {
+    Call* call;
+    const kubelet::ClaimRef* ref;
+    std::string pod_claim;
+  };
   void claim_read(const std::shared_ptr<Call>& call, std::size_t index, Result<kube::Claim> claim);
+  void claim_ready(const std::shared_ptr<Call>& call);
+  // CPUs local to the roots that the claim's other device has.
+  CpuSet near_cpus(const std::vector<std::string>& roots) const;
   void drain();
   void finish(Call& call);
-  Result<std::vector<kubelet::PreparedDevice>> answer(const ClaimUid& uid, const ledger::Claim& claim) const;
+  // `metadata`: main request name to the CDI device of its metadata file.
+  static std::vector<kubelet::PreparedDevice> answer(const ClaimUid& uid, const ledger::Claim& claim,
+                                                     std::map<std::string, std::string> metadata);
+  void prepare_orders(const std::vector<PrepareOrder>& orders, const std::vector<Place>& places);
   void release_lost(const ClaimUid& uid, const std::string& why);
   void update_gauges();
 
@@ -68,10 +85,12 @@ class ClaimService final : public kubelet::Handler {
   Books& books_;
   Worker& worker_;
   ClaimReader reader_;
+  RootReader roots_;
   observe::Metrics& metrics_;
   Hooks hooks_;
   std::shared_ptr<const Machine> machine_;  // the worker's, once it runs
   ClaimContext context_;
+  ClaimMetadata metadata_;
   Mutex mutex_;
   std::vector<std::shared_ptr<Call>> ready_ DRACPU_GUARDED_BY(mutex_);  // read, waiting for the worker
 };

@@ -9,6 +9,7 @@
 #include <array>
 #include <cctype>
 
+#include "alloc/pick.h"
 #include "base/strings.h"
 #include "config/overlay.h"
 #include "device/build.h"
@@ -32,26 +33,9 @@ Result<std::string> node_name(const config::Config& config) {
   return name;
 }
 
-Status check_supported(const config::Config& config) {
-  if (config.cpu.devices == config::DeviceMode::kIndividual) {
-    return make_error(Errc::kUnsupported,
-                      "device mode individual is not served by this release; use grouped");
-  }
-  if (config.cpu.allocator == config::Allocator::kExternal) {
-    return make_error(Errc::kUnsupported, "allocator external is not served by this release; use cpumanager");
-  }
-  if (config.cpu.group_by == config::GroupBy::kMachine) {
-    return make_error(Errc::kUnsupported,
-                      "groupBy machine needs allocator external, which this release does not serve; "
-                      "use numanode or socket");
-  }
-  return ok_status();
-}
-
 }  // namespace
 
 Result<Node> build_node(const config::Config& config) {
-  if (Status s = check_supported(config); !s.ok()) return std::move(s).error();
   Node out;
   out.config = config;
   Result<std::string> name = node_name(config);
@@ -89,6 +73,14 @@ Result<std::shared_ptr<const Machine>> read_machine(const Node& node) {
   }
   out->layout = std::make_shared<const alloc::Layout>(out->topology);
   return std::shared_ptr<const Machine>(std::move(out));
+}
+
+ledger::Picker picker_for(const Node& node, const Machine& machine) {
+  alloc::Options options;
+  options.prefer_caches = node.config.cpu.prefer_l3;
+  return [layout = machine.layout, options](const CpuSet& free, std::size_t n) {
+    return alloc::pick(*layout, free, n, options);
+  };
 }
 
 }  // namespace dracpu::agent

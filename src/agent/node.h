@@ -4,8 +4,7 @@
 // What the driver knows of its node before it talks to anybody: configuration, and the machine with its
 // devices.
 //
-// Errors  kUnsupported  this build cannot serve the configuration, or the machine has no CPU to hand out
-//         others        from the topology reader or the overlay file, with the file
+// Errors  from the topology reader or the overlay file, with the file
 // Threads Values. A Machine never changes; hotplug makes a new one.
 
 #ifndef DRACPU_AGENT_NODE_H_
@@ -20,6 +19,7 @@
 #include "base/result.h"
 #include "config/config.h"
 #include "device/device.h"
+#include "ledger/ledger.h"
 #include "topology/reader.h"
 
 namespace dracpu::agent {
@@ -40,6 +40,8 @@ struct Machine {
 
 Result<Node> build_node(const config::Config& config);
 Result<std::shared_ptr<const Machine>> read_machine(const Node& node);
+// How claims of this node get their CPUs; keeps the layout alive.
+ledger::Picker picker_for(const Node& node, const Machine& machine);
 
 }  // namespace dracpu::agent
 

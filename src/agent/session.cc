@@ -201,6 +201,11 @@ TermEnd Session::serve() {
              std::function<void(Result<kube::Claim>)> done) {
         kube::get_claim(*client_, ns, name, deadline, std::move(done));
       },
+      [this](const kube::DeviceName& device, Deadline deadline,
+             std::function<void(Result<std::vector<std::string>>)> done) {
+        kube::get_attribute(*client_, node_.name, device, "resource.kubernetes.io/pcieRoot", deadline,
+                            std::move(done));
+      },
       metrics_, std::move(hooks));
 
   bool connected = false;

@@ -32,6 +32,8 @@ Result<UniqueFd> open_file(const std::filesystem::path& path, int flags, mode_t 
 
 class RealFileOps final : public FileOps {
  public:
+  explicit RealFileOps(bool is_synced) : is_synced_(is_synced) {}
+
   Status write_and_sync(const std::filesystem::path& path, std::string_view data, mode_t mode) override {
     Result<UniqueFd> fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
     if (!fd.ok()) return std::move(fd).error();
@@ -42,7 +44,7 @@ class RealFileOps final : public FileOps {
       if (n < 0) return file_error("write", path, errno);
       data.remove_prefix(static_cast<std::size_t>(n));
     }
-    if (::fsync(fd->get()) != 0) return file_error("sync", path, errno);
+    if (is_synced_ && ::fsync(fd->get()) != 0) return file_error("sync", path, errno);
     return ok_status();
   }
 
@@ -57,11 +59,15 @@ class RealFileOps final : public FileOps {
   }
 
   Status sync_dir(const std::filesystem::path& dir) override {
+    if (!is_synced_) return ok_status();
     Result<UniqueFd> fd = open_file(dir, O_RDONLY | O_DIRECTORY);
     if (!fd.ok()) return std::move(fd).error();
     if (::fsync(fd->get()) != 0) return file_error("sync", dir, errno);
     return ok_status();
   }
+
+ private:
+  bool is_synced_;
 };
 
 }  // namespace
@@ -84,7 +90,12 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t lim
 }
 
 FileOps& real_file_ops() {
-  static RealFileOps ops;
+  static RealFileOps ops(true);
+  return ops;
+}
+
+FileOps& unsynced_file_ops() {
+  static RealFileOps ops(false);
   return ops;
 }
 

@@ -39,6 +39,9 @@ class FileOps {
 
 // The kernel's own. Stateless, lives for the whole process.
 FileOps& real_file_ops();
+// The same without syncs: replaced atomically for readers, but a crash may leave any mixture. For content
+// that is made again afterwards.
+FileOps& unsynced_file_ops();
 
 // Replaces `target` with `data`: write beside (a dot name that ends in ".new", so no directory scanner takes
 // it for the file), sync, rename, sync the directory. After a crash at any point a reader finds the whole old

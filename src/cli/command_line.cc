@@ -25,7 +25,7 @@ constexpr int kBadInput = 2;
 
 constexpr std::string_view kUsage =
     "Usage: dracpu [flags]\n"
-    "       dracpu health live|ready | topology | introspect metrics | gatherinfo\n"
+    "       dracpu health live|ready | topology | devices | plan | introspect metrics | gatherinfo\n"
     "       dracpu --help\n";
 
 constexpr std::string_view kHealthUsage =
@@ -62,6 +62,35 @@ constexpr std::string_view kTopologyUsage =
     "                     or $HOST_ROOT)\n"
     "  --overlay FILE     a sysfs overlay, as in sysfsOverlay\n"
     "  -o, --output FORM  text (default, for a terminal), json (for programs), svg (for a page)\n";
+
+constexpr std::string_view kDevicesUsage =
+    "Usage: dracpu devices [--sysfs-root DIR] [--config FILE] [-o yaml|json]\n"
+    "\n"
+    "Prints the ResourceSlices that this node would publish. Needs no cluster. Ends with 0, or 2 if DIR or "
+    "FILE\n"
+    "cannot be used.\n"
+    "\n"
+    "  --sysfs-root DIR   a folder that holds sys/ (default: this machine, or $HOST_ROOT)\n"
+    "  --config FILE      the driver's configuration (default: none)\n"
+    "  -o, --output FORM  yaml (default) or json\n";
+
+constexpr std::string_view kPlanUsage =
+    "Usage: dracpu plan --claims FILE [--sysfs-root DIR] [--config FILE] [--free CPULIST] [--state FILE]\n"
+    "                   [-o text|json]\n"
+    "\n"
+    "Shows which CPUs claims would get on this node, or why they would be refused. Needs no cluster.\n"
+    "Ends with 0 (every claim fits), 3 (one was refused) or 2 (bad input).\n"
+    "\n"
+    "  --claims FILE      ResourceClaims and ResourceClaimTemplates, YAML documents or a List; - is "
+    "standard\n"
+    "                     input. A claim without status.allocation is given devices first-fit; selectors "
+    "are\n"
+    "                     not evaluated\n"
+    "  --sysfs-root DIR   a folder that holds sys/ (default: this machine, or $HOST_ROOT)\n"
+    "  --config FILE      the driver's configuration (default: none)\n"
+    "  --free CPULIST     only these CPUs are free, for instance 0-3,8\n"
+    "  --state FILE       claims of this state file are held already\n"
+    "  -o, --output FORM  text (default) or json\n";
 
 // klog flags that have a meaning for Go's logger only. Accepted, so that old manifests start.
 constexpr std::array<KnownFlag, 12> kIgnored = {{{"add_dir_header", FlagKind::kBool},
@@ -114,6 +143,8 @@ class RootFlags {
         "Subcommands:\n"
         "  health live|ready                 ask the running driver, for probes\n"
         "  topology                          show this machine: text, JSON or SVG\n"
+        "  devices                           show what this node would publish\n"
+        "  plan --claims FILE                show which CPUs claims would get here\n"
         "  introspect metrics                list the metrics, as JSON\n"
         "  gatherinfo                        report CPUs and configuration of this node, as YAML\n"
         "\n"
@@ -319,34 +350,79 @@ CommandLine parse_gatherinfo(const std::vector<std::string>& args) {
   return out;
 }
 
-CommandLine parse_topology(const std::vector<std::string>& args) {
-  constexpr std::array<KnownFlag, 4> kFlags = {{{"sysfs-root", FlagKind::kValue},
-                                                {"overlay", FlagKind::kValue},
-                                                {"o", FlagKind::kValue},
-                                                {"output", FlagKind::kValue}}};
-  const Result<SplitLine> line = split_flags(args, kFlags);
-  if (!line) return bad_line(line.error().text, kTopologyUsage);
-  if (has_help(*line)) return print(kTopologyUsage);
+// A read-only subcommand whose flags all take a value.
+struct ReadOnly {
+  std::string_view name;
+  CommandLine::Kind kind;
+  std::string_view usage;
+  std::vector<std::string_view> forms;  // of -o; the first is the default
+  std::vector<std::pair<std::string_view, std::string CommandLine::*>> texts;
+};
+
+CommandLine parse_read_only(const ReadOnly& command, const std::vector<std::string>& args) {
+  std::vector<KnownFlag> known = {
+      {"o", FlagKind::kValue}, {"output", FlagKind::kValue}, {"free", FlagKind::kValue}};
+  if (command.kind != CommandLine::Kind::kPlan) known.pop_back();
+  for (const auto& [name, member] : command.texts) known.push_back({name, FlagKind::kValue});
+  const Result<SplitLine> line = split_flags(args, known);
+  if (!line) return bad_line(line.error().text, command.usage);
+  if (has_help(*line)) return print(command.usage);
   if (!line->rest.empty()) {
-    return bad_line(fmt::format("topology takes flags only, \"{}\" is too much", line->rest[0]),
-                    kTopologyUsage);
+    return bad_line(fmt::format("{} takes flags only, \"{}\" is too much", command.name, line->rest[0]),
+                    command.usage);
   }
   CommandLine out;
-  out.kind = CommandLine::Kind::kTopology;
-  out.output = "text";
+  out.kind = command.kind;
+  out.output = command.forms[0];
   for (const GivenFlag& flag : line->flags) {
-    if (flag.name == "sysfs-root") {
-      if (flag.value.empty()) return bad_line("flag --sysfs-root: no folder given", kTopologyUsage);
-      out.sysfs_root = flag.value;
-    } else if (flag.name == "overlay") {
-      out.overlay = flag.value;
-    } else if (flag.value == "text" || flag.value == "json" || flag.value == "svg") {
+    if (flag.name == "free") {
+      out.free_cpus = flag.value;
+      continue;
+    }
+    if (flag.name == "o" || flag.name == "output") {
+      if (std::find(command.forms.begin(), command.forms.end(), flag.value) == command.forms.end()) {
+        std::string forms;
+        for (const std::string_view form : command.forms)
+          forms += fmt::format("{}{}", forms.empty() ? "" : ", ", form);
+        return bad_line(fmt::format("flag -o: \"{}\" is none of {}", flag.value, forms), command.usage);
+      }
       out.output = flag.value;
-    } else {
-      return bad_line(fmt::format("flag -o: \"{}\" is none of text, json, svg", flag.value), kTopologyUsage);
+      continue;
+    }
+    if (flag.value.empty())
+      return bad_line(fmt::format("flag --{}: no value given", flag.name), command.usage);
+    for (const auto& [name, member] : command.texts) {
+      if (name == flag.name) out.*member = flag.value;
     }
   }
+  if (command.kind == CommandLine::Kind::kPlan && out.claims_file.empty()) {
+    return bad_line("plan wants --claims FILE", command.usage);
+  }
   return out;
+}
+
+const std::vector<ReadOnly>& read_only_commands() {
+  using Kind = CommandLine::Kind;
+  static const std::vector<ReadOnly> commands = {
+      {"topology",
+       Kind::kTopology,
+       kTopologyUsage,
+       {"text", "json", "svg"},
+       {{"sysfs-root", &CommandLine::sysfs_root}, {"overlay", &CommandLine::overlay}}},
+      {"devices",
+       Kind::kDevices,
+       kDevicesUsage,
+       {"yaml", "json"},
+       {{"sysfs-root", &CommandLine::sysfs_root}, {"config", &CommandLine::config_file}}},
+      {"plan",
+       Kind::kPlan,
+       kPlanUsage,
+       {"text", "json"},
+       {{"sysfs-root", &CommandLine::sysfs_root},
+        {"config", &CommandLine::config_file},
+        {"claims", &CommandLine::claims_file},
+        {"state", &CommandLine::state_file}}}};
+  return commands;
 }
 
 }  // namespace
@@ -359,10 +435,13 @@ CommandLine parse_command_line(const std::vector<std::string>& args) {
   if (line->rest.empty()) return root.read(line->flags);
   const std::string& word = line->rest.front();
   const std::vector<std::string> rest(line->rest.begin() + 1, line->rest.end());
-  if (word != "health" && word != "introspect" && word != "gatherinfo" && word != "topology") {
+  const auto read_only = std::find_if(read_only_commands().begin(), read_only_commands().end(),
+                                      [&](const ReadOnly& c) { return c.name == word; });
+  const bool is_read_only = read_only != read_only_commands().end();
+  if (word != "health" && word != "introspect" && word != "gatherinfo" && !is_read_only) {
     return failed(kFailed,
-                  fmt::format("dracpu: subcommand \"{}\" is not known; there are: gatherinfo, health, "
-                              "introspect, topology\n",
+                  fmt::format("dracpu: subcommand \"{}\" is not known; there are: devices, gatherinfo, "
+                              "health, introspect, plan, topology\n",
                               word));
   }
   if (!line->flags.empty()) {
@@ -372,7 +451,7 @@ CommandLine parse_command_line(const std::vector<std::string>& args) {
   }
   if (word == "health") return parse_health(rest);
   if (word == "introspect") return parse_introspect(rest);
-  if (word == "topology") return parse_topology(rest);
+  if (is_read_only) return parse_read_only(*read_only, rest);
   return parse_gatherinfo(rest);
 }
 

@@ -12,6 +12,7 @@
 #ifndef DRACPU_CLI_COMMAND_LINE_H_
 #define DRACPU_CLI_COMMAND_LINE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,17 @@
 namespace dracpu::cli {
 
 struct CommandLine {
-  enum class Kind { kDaemon, kHealth, kIntrospectMetrics, kGatherInfo, kTopology, kPrint, kFailed };
+  enum class Kind {
+    kDaemon,
+    kHealth,
+    kIntrospectMetrics,
+    kGatherInfo,
+    kTopology,
+    kDevices,
+    kPlan,
+    kPrint,
+    kFailed
+  };
   Kind kind = Kind::kDaemon;
 
   config::Flags flags;               // kDaemon
@@ -33,9 +44,13 @@ struct CommandLine {
   std::string output_dir;  // kGatherInfo
   bool to_stdout = false;
 
-  std::string sysfs_root;  // kTopology; empty: this machine
-  std::string overlay;
-  std::string output;  // "text", "json" or "svg"
+  std::string sysfs_root;   // kTopology, kDevices, kPlan; empty: this machine
+  std::string output;       // the form: text, json, svg, yaml
+  std::string overlay;      // kTopology
+  std::string config_file;  // kDevices, kPlan
+  std::string claims_file;  // kPlan; "-" is standard input
+  std::optional<std::string> free_cpus;
+  std::string state_file;
 
   std::string text;  // kPrint: for standard output; kFailed: for standard error
   int status = 0;    // kFailed

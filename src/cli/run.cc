@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/gatherinfo.h"
 #include "cli/introspect.h"
+#include "cli/plan.h"
 #include "cli/topology.h"
 #include "config/load.h"
 #include "observe/bind_address.h"
@@ -116,6 +117,10 @@ int run(int argc, char** argv, DaemonMain daemon) {
       return run_gatherinfo(line.output_dir, line.to_stdout);
     case CommandLine::Kind::kTopology:
       return run_topology({line.sysfs_root, line.overlay}, line.output);
+    case CommandLine::Kind::kDevices:
+      return run_devices(line);
+    case CommandLine::Kind::kPlan:
+      return run_plan(line);
     case CommandLine::Kind::kPrint:
       put(stdout, line.text);
       return kOk;

@@ -223,7 +223,11 @@ const YamlNode* YamlNode::find(std::string_view key) const {
   return nullptr;
 }
 
-Result<YamlNode> parse_yaml(std::string_view text, std::size_t max_nodes) {
+namespace {
+
+// Calls `read` with a parser for the text; its exceptions end here.
+template <typename T, typename Read>
+Result<T> with_parser(std::string_view text, Read read) {
   if (const auto at = first_control_character(text)) {
     return make_error(Errc::kInvalidInput, "{}: a control character, which YAML does not allow",
                       to_string(*at));
@@ -231,17 +235,37 @@ Result<YamlNode> parse_yaml(std::string_view text, std::size_t max_nodes) {
   try {
     std::istringstream in{std::string(text)};
     YAML::Parser parser(in);
+    return read(parser);
+  } catch (const YAML::Exception& e) {
+    return make_error(Errc::kInvalidInput, "{}: {}", to_string(position_of(e.mark)), e.msg);
+  } catch (const std::exception& e) {
+    return make_error(Errc::kInvalidInput, "not readable as YAML: {}", e.what());
+  }
+}
+
+}  // namespace
+
+Result<YamlNode> parse_yaml(std::string_view text, std::size_t max_nodes) {
+  return with_parser<YamlNode>(text, [max_nodes](YAML::Parser& parser) {
     Builder builder(max_nodes);
     if (parser.HandleNextDocument(builder)) {
       SecondDocument second;
       parser.HandleNextDocument(second);
     }
     return builder.take();
-  } catch (const YAML::Exception& e) {
-    return make_error(Errc::kInvalidInput, "{}: {}", to_string(position_of(e.mark)), e.msg);
-  } catch (const std::exception& e) {
-    return make_error(Errc::kInvalidInput, "not readable as YAML: {}", e.what());
-  }
+  });
+}
+
+Result<std::vector<YamlNode>> parse_yaml_documents(std::string_view text, std::size_t max_nodes) {
+  return with_parser<std::vector<YamlNode>>(text, [max_nodes](YAML::Parser& parser) {
+    std::vector<YamlNode> out;
+    for (;;) {
+      Builder builder(max_nodes);
+      if (!parser.HandleNextDocument(builder)) return out;
+      YamlNode document = builder.take();
+      if (document.kind != YamlNode::Kind::kNull) out.push_back(std::move(document));
+    }
+  });
 }
 
 YamlType type_of(const YamlNode& node) {

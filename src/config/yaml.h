@@ -54,6 +54,9 @@ struct YamlNode {
 // An empty text, or one with comments only, is a null node.
 Result<YamlNode> parse_yaml(std::string_view text, std::size_t max_nodes = kMaxNodes);
 
+// All documents of a text, empty ones left out. For manifests; a configuration is one document.
+Result<std::vector<YamlNode>> parse_yaml_documents(std::string_view text, std::size_t max_nodes);
+
 // What a value is to YAML 1.1, which most readers of our files follow: `0` is a number and no text, and 010
 // is eight to some and ten to others.
 enum class YamlType { kNull, kBool, kOldBool, kInteger, kOctalLookAlike, kFloat, kText, kSequence, kMapping };

@@ -10,27 +10,6 @@ namespace {
 
 constexpr std::string_view kPodClaimName = "resource.kubernetes.io/pod-claim-name";
 
-DeviceRequest read_device_request(const JsonObject& from) {
-  DeviceRequest out;
-  out.name = from.text("name");
-  out.device_class = from.text("deviceClassName");
-  out.mode = from.text("allocationMode");
-  out.count = from.integer("count");
-  out.admin_access = from.flag("adminAccess");
-  return out;
-}
-
-ClaimRequest read_request(const JsonObject& from) {
-  ClaimRequest out;
-  out.name = from.text("name");
-  if (const JsonObject exactly = from.object("exactly"); exactly.present()) {
-    out.exactly = read_device_request(exactly);
-  }
-  for (const JsonObject& sub : from.objects("firstAvailable"))
-    out.first_available.push_back(read_device_request(sub));
-  return out;
-}
-
 std::map<std::string, Quantity> read_amounts(const JsonObject& from) {
   std::map<std::string, Quantity> out;
   if (!from.present()) return out;
@@ -51,6 +30,28 @@ std::map<std::string, Quantity> read_amounts(const JsonObject& from) {
       from.expected(key, fmt::format("a quantity ({})", amount.error().text));
     }
   }
+  return out;
+}
+
+DeviceRequest read_device_request(const JsonObject& from) {
+  DeviceRequest out;
+  out.name = from.text("name");
+  out.device_class = from.text("deviceClassName");
+  out.mode = from.text("allocationMode");
+  out.count = from.integer("count");
+  out.admin_access = from.flag("adminAccess");
+  out.capacity = read_amounts(from.object("capacity").object("requests"));
+  return out;
+}
+
+ClaimRequest read_request(const JsonObject& from) {
+  ClaimRequest out;
+  out.name = from.text("name");
+  if (const JsonObject exactly = from.object("exactly"); exactly.present()) {
+    out.exactly = read_device_request(exactly);
+  }
+  for (const JsonObject& sub : from.objects("firstAvailable"))
+    out.first_available.push_back(read_device_request(sub));
   return out;
 }
 

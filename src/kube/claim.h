@@ -35,6 +35,7 @@ struct DeviceRequest {
   std::string mode;        // "ExactCount" or "All"
   std::int64_t count = 0;  // as sent; 0 with mode All
   bool admin_access = false;
+  std::map<std::string, Quantity> capacity{};  // capacity.requests: qualified or plain name → amount
 };
 
 struct ClaimRequest {

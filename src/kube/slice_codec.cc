@@ -118,6 +118,10 @@ SliceFeatures SliceFeatures::of_minor(int minor) {
   return out;
 }
 
+std::string attribute_json(const device::AttributeValue& value) {
+  return json::serialize(std::visit(AttributeWriter{}, value));
+}
+
 WireSlice encode_slice(const device::Slice& slice, const SliceFeatures& features,
                        const std::optional<AllocatableMapping>& mapping) {
   WireSlice out;

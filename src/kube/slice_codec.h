@@ -46,6 +46,9 @@ struct WireSlice {
   bool mapping_left_out = false;
 };
 
+// One value as the API has it: {"int": 4}.
+std::string attribute_json(const device::AttributeValue& value);
+
 WireSlice encode_slice(const device::Slice& slice, const SliceFeatures& features,
                        const std::optional<AllocatableMapping>& mapping);
 

@@ -24,6 +24,24 @@ std::vector<Grant> grants_of(const std::vector<Request>& requests) {
   return out;
 }
 
+std::string or_none(const CpuSet& cpus) { return cpus.empty() ? "none" : cpus.to_string(); }
+
+CpuSet devices_of(const std::vector<Request>& requests) {
+  CpuSet out;
+  for (const Request& r : requests) out |= r.device_cpus;
+  return out;
+}
+
+// False if an external allocator has chosen other CPUs since the claim got its own.
+bool is_as_chosen(const Claim& claim, const std::vector<Request>& requests) {
+  CpuSet chosen;
+  for (const Request& r : requests) {
+    if (!r.chosen) return true;
+    chosen |= *r.chosen;
+  }
+  return claim.cpus.is_subset_of(chosen);
+}
+
 // The kernel's text parsed; an unreadable one compares unequal to every set, so it is corrected.
 std::optional<CpuSet> told_by(const std::string& cpus) {
   Result<CpuSet> parsed = CpuSet::parse(cpus);
@@ -47,14 +65,46 @@ void Ledger::set_machine(CpuSet managed, CpuSet offline, Picker picker) {
   picker_ = std::move(picker);
 }
 
+// What one result gets out of `candidates`, the free CPUs of its device.
+Result<CpuSet> Ledger::pick_for(const Request& r, const CpuSet& candidates) const {
+  if (r.chosen) {
+    const CpuSet fit = candidates & *r.chosen;
+    if (fit.size() >= r.cpus) return fit.lowest(r.cpus);
+    return make_error(
+        Errc::kNoCapacity,
+        "request \"{}\" cannot be satisfied: it needs {} of its preferred CPUs {} on device \"{}\", "
+        "of which {} are free there ({})",
+        r.request, r.cpus, r.chosen->to_string(), r.device, fit.size(), or_none(fit));
+  }
+  const CpuSet near = candidates & r.near;
+  CpuSet out;
+  // Local CPUs first; what they cannot give comes from the rest.
+  for (const CpuSet& part : {near, candidates - near}) {
+    const std::size_t wanted = std::min(r.cpus - out.size(), part.size());
+    if (wanted == 0) continue;
+    const Result<CpuSet> picked = picker_(part, wanted);
+    if (!picked.ok()) return picked.error();
+    if (picked->size() != wanted || !picked->is_subset_of(part)) {
+      return make_error(Errc::kInternal, "selection for device \"{}\" gave CPUs {} for {} out of {}",
+                        r.device, picked->to_string(), wanted, part.to_string());
+    }
+    out |= *picked;
+  }
+  if (out.size() == r.cpus) return out;
+  return make_error(Errc::kNoCapacity,
+                    "request \"{}\" needs {} CPUs of device \"{}\", {} are free there ({})", r.request,
+                    r.cpus, r.device, candidates.size(), or_none(candidates));
+}
+
 Result<Claim> Ledger::prepare(const ClaimUid& uid, std::string_view ns, std::string_view name,
                               const std::vector<Request>& requests) {
   const auto known = claims_.find(uid);
   CpuSet free = pool();
   if (known != claims_.end()) {
     Claim& claim = known->second;
-    if (claim.grants == grants_of(requests)) return claim;
-    if (claim.grants.empty() && claim.cpus.size() == sum_of(requests)) {
+    if (claim.grants == grants_of(requests) && is_as_chosen(claim, requests)) return claim;
+    if (claim.grants.empty() && claim.cpus.size() == sum_of(requests) &&
+        (claim.cpus - offline_).is_subset_of(devices_of(requests)) && is_as_chosen(claim, requests)) {
       claim.ns = ns;
       claim.name = name;
       claim.grants = grants_of(requests);
@@ -72,19 +122,8 @@ Result<Claim> Ledger::prepare(const ClaimUid& uid, std::string_view ns, std::str
   }
   CpuSet taken;
   for (const Request& r : requests) {
-    const CpuSet candidates = (free & r.device_cpus) - taken;
-    Result<CpuSet> picked = picker_(candidates, r.cpus);
-    if (!picked.ok()) {
-      if (picked.error().code != Errc::kNoCapacity) return std::move(picked).error();
-      return make_error(Errc::kNoCapacity,
-                        "request \"{}\" needs {} CPUs of device \"{}\", {} are free there ({})", r.request,
-                        r.cpus, r.device, candidates.size(),
-                        candidates.empty() ? "none" : candidates.to_string());
-    }
-    if (picked->size() != r.cpus || !picked->is_subset_of(candidates)) {
-      return make_error(Errc::kInternal, "selection for device \"{}\" gave CPUs {} for {} out of {}",
-                        r.device, picked->to_string(), r.cpus, candidates.to_string());
-    }
+    Result<CpuSet> picked = pick_for(r, (free & r.device_cpus) - taken);
+    if (!picked.ok()) return std::move(picked).error();
     taken |= *picked;
   }
   if (shared_ > 0 && !taken.empty() && (free - taken).empty()) {

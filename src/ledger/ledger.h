@@ -52,6 +52,9 @@ struct Request {
   std::optional<std::string> share_id;
   std::size_t cpus = 0;
   CpuSet device_cpus;  // where the CPUs may come from
+  // An external allocator's choice: the lowest CPUs of it that are free in the device, no others.
+  std::optional<CpuSet> chosen{};
+  CpuSet near{};  // CPUs to prefer, where enough are free
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -184,6 +187,7 @@ class Ledger {
 
   Result<std::vector<ClaimUid>> match_claims(const ContainerFacts& container,
                                              const std::map<ClaimUid, CpuSet>& wanted) const;
+  Result<CpuSet> pick_for(const Request& request, const CpuSet& candidates) const;
   // What a container of these claims can run on: their CPUs that are online.
   CpuSet union_of(const std::vector<ClaimUid>& claims) const;
   // What a container is to have now; empty if there is nothing to tell.

@@ -255,6 +255,38 @@ TEST_F(LedgerTest, SynchronizeNeverSendsAnEmptySet) {
   EXPECT_EQ(s.shared, 1U);
 }
 
+TEST_F(LedgerTest, AnExternalChoiceIsServedLowestFirstAndKept) {
+  Request a = on(0, 2, "r");
+  Request b = on(1, 2, "r");
+  a.chosen = b.chosen = CpuSet{1, 3, 4, 7};
+  const Result<Claim> got = prepare("a", {a, b});
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  EXPECT_EQ(got->cpus.to_string(), "1,3-4,7");
+  EXPECT_EQ(prepare("a", {a, b})->cpus.to_string(), "1,3-4,7");
+
+  Request c = on(1, 2, "s");
+  c.chosen = CpuSet{4, 5};
+  const Result<Claim> taken = prepare("c", {c});
+  ASSERT_FALSE(taken.ok());
+  EXPECT_EQ(taken.error().code, Errc::kNoCapacity);
+  EXPECT_NE(taken.error().text.find("cannot be satisfied"), std::string::npos) << taken.error().text;
+  Request elsewhere = on(0, 2, "s");
+  elsewhere.chosen = CpuSet{5, 6};
+  EXPECT_FALSE(prepare("c", {elsewhere}).ok()) << "the choice lies in another device";
+
+  a.chosen = b.chosen = CpuSet{1, 2, 5, 6};
+  EXPECT_EQ(prepare("a", {a, b})->cpus.to_string(), "1-2,5-6") << "chosen anew before anybody runs on it";
+}
+
+TEST_F(LedgerTest, NearCpusComeFirstAndTheRestFills) {
+  Request r = on(1, 3);
+  r.near = CpuSet{6, 7};
+  EXPECT_EQ(prepare("a", {r})->cpus.to_string(), "4,6-7");
+  r.near = CpuSet{5};
+  r.cpus = 1;
+  EXPECT_EQ(prepare("b", {r})->cpus.to_string(), "5");
+}
+
 TEST_F(LedgerTest, OfflineCpusLeaveThePoolNotTheClaim) {
   ledger_.create(box("s", "p0", "app")).value();
   ASSERT_TRUE(prepare("a", {on(0, 2)}).ok());

@@ -3,10 +3,10 @@
 
 // The picture of a machine: for a terminal as text, for a page as SVG.
 //
-// Input    Any Topology. Sockets, NUMA nodes, L3 groups and cores become nested boxes. Where nodes do not lie
-//          inside sockets but sockets inside nodes, nodes are the outer boxes. What does not nest is cut:
-//          each piece says "part of" and how much of it is there. Unknown levels are left out or named as
-//          unknown.
+// Input    A Topology as the reader makes it, however odd the machine. Sockets, NUMA nodes, L3 groups and
+//          cores become nested boxes. Where nodes do not lie inside sockets but sockets inside nodes, nodes
+//          are the outer boxes. What does not nest is cut: each piece says "part of" and how much of it is
+//          there. Levels of which nothing is known are left out.
 // Output   Equal for equal input. Each usable CPU is drawn once, in the node that Cpu::node names.
 //          Text: plain ASCII lines, ended by a newline each, no wider than `columns` (40 at least).
 //          SVG: one element, without XML declaration, scripts, links or outside files; it may be saved as a
@@ -30,7 +30,7 @@
 namespace dracpu::topology {
 
 struct TextOptions {
-  std::string title;  // first line; empty: none
+  std::string title = {};  // first line; empty: none
   int columns = 100;
 };
 
@@ -40,8 +40,8 @@ std::string text_picture(const Topology& topology, const TextOptions& options = 
 //   cpu-shared                    in the pool of everybody
 //   cpu-reserved                  kept for the system
 //   cpu-tone-0 … cpu-tone-7       colours that colour-blind people can tell apart, for claims and the like
-// Others are for the style sheet of the page around it. The shape of a CPU (efficiency core, isolated,
-// offline) comes from the topology and stays as it is.
+// Others are for the style sheet of the page around it. The shape and border of a CPU (efficiency core,
+// isolated) come from the topology and stay; an offline CPU stays hatched.
 struct CpuPaint {
   std::string css_class;
   std::string title;  // another line of the CPU's tooltip; empty: none
@@ -53,13 +53,13 @@ struct LegendEntry {
 };
 
 struct SvgOptions {
-  std::string title;                                    // empty: "CPU topology"
-  std::function<std::optional<CpuPaint>(CpuId)> paint;  // empty, or nothing returned: as the topology says
-  std::vector<LegendEntry> legend;                      // after the picture's own entries
+  std::string title = {};  // empty: "CPU topology"
+  // Asked for each CPU, offline ones too. None, or nothing returned: the CPU looks as the topology says.
+  std::function<std::optional<CpuPaint>(CpuId)> paint = {};
+  std::vector<LegendEntry> legend = {};  // after the picture's own entries
 };
 
-// Every CPU is a <rect> of class "cpu" with its number in "data-cpu"; so are offline ones, in a box of their
-// own.
+// Every CPU is a <rect> of class "cpu" with its number in "data-cpu"; offline ones have a box of their own.
 std::string svg_picture(const Topology& topology, const SvgOptions& options = {});
 
 }  // namespace dracpu::topology

@@ -110,6 +110,11 @@ void arrange(Frame& f, int widest) {
   f.label_x = f.padding;
   for (const std::string& line : f.lines) content = std::max(content, text_width(line.size(), kFont));
 
+  for (Frame& band : f.bands) {
+    arrange(band, std::max(content, std::min(kLabelRoom, room)));
+    content = std::max(content, band.width);
+  }
+
   int y = f.padding + static_cast<int>(f.lines.size()) * kLine;
   if (!f.lines.empty() && !f.inside.empty()) y += kLabelGap;
   y = place_inside(f, y, room);
@@ -118,7 +123,6 @@ void arrange(Frame& f, int widest) {
     band.x = f.padding;
     band.y = y;
     band.width = content;
-    arrange(band, content);
     y += band.height;
   }
   f.width = content + 2 * f.padding;

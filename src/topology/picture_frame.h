@@ -4,8 +4,7 @@
 // The SVG picture as nested rectangles with labels. Internal to this folder.
 //
 // Units    Pixels. Text is monospace; kAdvance is a little more than such fonts need, so that labels keep
-// inside
-//          their frames whatever font the reader has.
+//          inside their frames whatever font the reader has.
 // Threads  Values and functions of their arguments.
 
 #ifndef DRACPU_TOPOLOGY_PICTURE_FRAME_H_

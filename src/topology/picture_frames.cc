@@ -110,7 +110,7 @@ class FrameBuilder {
       Frame frame = cpu_frame(id, fmt::format("{}{}", css_of(cpu.type), cpu.isolated ? " cpu-isolated" : ""));
       frame.radius = radius_of(cpu.type);
       frame.tip += facts_of(cpu);
-      paint(frame, cpu.type);
+      if (!paint(frame)) unpainted_.insert(cpu.type);
       out.inside.push_back(std::move(frame));
     });
     return out;
@@ -136,14 +136,13 @@ class FrameBuilder {
     return out;
   }
 
-  void paint(Frame& frame, CoreType type) {
+  // False if the caller leaves the CPU as it is.
+  bool paint(Frame& frame) const {
     const std::optional<CpuPaint> paint = options_.paint ? options_.paint(*frame.cpu) : std::nullopt;
-    if (!paint) {
-      unpainted_.insert(type);
-      return;
-    }
+    if (!paint) return false;
     if (!paint->css_class.empty()) frame.css += " " + plain(paint->css_class);
     if (!paint->title.empty()) frame.tip += "\n" + plain(paint->title);
+    return true;
   }
 
   std::string facts_of(const Cpu& cpu) const {
@@ -198,7 +197,7 @@ class FrameBuilder {
     return out;
   }
 
-  Frame cpus_band(std::string_view name, std::string_view css, const CpuSet& cpus) {
+  Frame cpus_band(std::string_view name, std::string_view css, const CpuSet& cpus) const {
     Frame out;
     if (cpus.empty()) return out;
     out.css = "box band";
@@ -207,6 +206,7 @@ class FrameBuilder {
     cpus.for_each([&](CpuId id) {
       Frame frame = cpu_frame(id, fmt::format(" {}", css));
       frame.tip += fmt::format("\n{}", name);
+      paint(frame);
       out.inside.push_back(std::move(frame));
     });
     return out;
@@ -261,7 +261,7 @@ class FrameBuilder {
   const SvgOptions& options_;
   const std::vector<RootGroup> roots_;
   int cpu_width_ = kCpuWidth;
-  std::set<CoreType> unpainted_;
+  std::set<CoreType> unpainted_;  // types of which the legend shows the plain look
 };
 
 }  // namespace

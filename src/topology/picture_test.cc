@@ -7,13 +7,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "base/strings.h"
 #include "data/corpus.h"
-#include "topology/picture_machines.h"
 #include "topology/picture_tree.h"
+#include "topology/test_machines.h"
 
 namespace dracpu::topology {
 namespace {
@@ -91,7 +93,7 @@ TEST(TextPicture, OfMadeMachines) {
 }
 
 TEST(TextPicture, OfCollectedMachines) {
-  const std::vector<NamedMachine> machines = collected_machines();
+  const std::vector<NamedMachine>& machines = collected_machines();
   if (machines.empty()) GTEST_SKIP() << "no machines in " << test::data_dir() << "; set DRACPU_TEST_DATA";
   for (const NamedMachine& machine : machines) expect_good_text(machine);
 }
@@ -128,25 +130,23 @@ TEST(TextPicture, SaysWhatDoesNotNest) {
             {" sockets unknown, no NUMA nodes, no L3, SMT on\n\nEach item", "\n0 1 2 3 4\n"}},
            {"much unknown", {"\nSocket unknown (", "    No L3:"}},
            {"cores across L3 groups",
-            {"; + marks one that goes on in another group.\n", " 0-2+\n", " 3+  4-5+\n"}},
+            {"; + marks one that goes on in another group.\n", " 0-2+\n", " 3+     4-5+\n"}},
            {"types of core",
             {"(3 P, 1 M, 4 E)", "      P-cores: 0-1   2-3   4-5\n", "      M-cores: 6-7\n",
              "      E-cores: 8-9   10-11\n"}},
            {"offline, isolated, unreadable",
-            {"SMT on (<odd>?[31m & \"text\"?)\n", "\nOffline: CPUs 100,102,",
+            {"SMT on (<odd>?[31m &\n  \"text\"?)\n", "\nOffline: CPUs 100,102,",
              "\nOnline but not readable: CPUs 50-51\n", "\nIsolated: CPUs 6-7,9\n",
              "\nWithout tick (nohz_full): CPUs 9,12\n"}},
            {"memory-only nodes",
             {"6 NUMA nodes (3 without CPUs)",
-             "\n  NUMA node 2, no memory, hugepages 512 x 2 MiB (12 free, 3 surplus), nearest node 0 "
-             "(distance 17)\n",
-             "\n  NUMA node 5, 6 TiB, hugepages 512 x 2 MiB (12 free, 3 surplus)\n",
-             "\n  NUMA node 8, no memory, hugepages 512 x 2 MiB (12 free, 3 surplus), lists CPUs 0-1, "
-             "counted in\n"
-             "      node 0\n",
-             "\n  no node told, all CPUs: pci0000:00\n", "\n  node 0, CPUs 0-7: pci0000:10\n",
-             "\n  no node told, CPUs 8-15: pci0000:20\n", "\n  node 1, CPU 2: pci0000:30\n",
-             "\n  node 5, no CPUs: pci10000:40\n", "\n  node 999, CPU 3: pci10000:50\n",
+             "\n  NUMA node 2, no memory, hugepages 512 x 2 MiB (12 free, 3 surplus), nearest node 0",
+             " (distance 17)\n", "\n  NUMA node 5, 6 TiB, hugepages 512 x 2 MiB (12 free, 3 surplus)\n",
+             "\n  NUMA node 8, no memory, hugepages 512 x 2 MiB (12 free, 3 surplus), lists CPUs 0-1,",
+             " counted in\n      node 0\n", "\n  no node told, all CPUs: pci0000:00\n",
+             "\n  node 0, CPUs 0-7: pci0000:10\n", "\n  no node told, CPUs 8-15: pci0000:20\n",
+             "\n  node 1, CPU 2: pci0000:30\n", "\n  node 5, no CPUs: pci10000:40\n",
+             "\n  node 999, CPU 3: pci10000:50\n",
              "\n  node   0   1   2   5   8  11\n     0  10 117 217 217 217 217\n",
              "\n     5   -   -   -   -   -   -\n"}},
            {"many memory-only nodes",

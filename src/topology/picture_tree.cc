@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <set>
 #include <span>
@@ -320,7 +321,7 @@ std::string bytes_text(std::uint64_t bytes) {
     ++unit;
   }
   if (unit == 0) return fmt::format("{} B", bytes);
-  const auto tenths = static_cast<std::uint64_t>(value * 10 + 0.5);
+  const auto tenths = static_cast<std::uint64_t>(std::llround(value * 10));
   if (tenths % 10 == 0) return fmt::format("{} {}", tenths / 10, kUnits[unit]);
   return fmt::format("{}.{} {}", tenths / 10, tenths % 10, kUnits[unit]);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-// What both pictures show: the machine as a tree of boxes, and the words for its parts. Internal to this
-// folder.
+// What both pictures show: the machine as a tree of boxes, and words for its parts. Internal to this folder.
 //
 // Threads  Functions of their arguments.
 
@@ -20,8 +19,8 @@
 
 namespace dracpu::topology {
 
-inline constexpr std::size_t kLongList =
-    40;  // a longer list of CPUs is told as their number where that will do
+// A longer list of CPUs is told as their number, where that will do.
+inline constexpr std::size_t kLongList = 40;
 
 enum class Level { kMachine, kSocket, kNode, kL3 };
 
@@ -52,8 +51,8 @@ std::vector<SideNode> side_nodes(const Topology& t);
 
 // PCIe roots with the same node and CPUs, in the order of the machine.
 struct RootGroup {
-  std::optional<NumaNodeId>
-      home;                    // the node named by the firmware, else the only one with exactly these CPUs
+  // The node that the firmware names, else the only one with exactly these CPUs.
+  std::optional<NumaNodeId> home;
   bool is_whole_node = false;  // the local CPUs are those of `home`
   std::string cpus;            // "CPUs 0-7", "all CPUs", "all 40 CPUs of node 0"
   std::string place;           // "node 0, CPUs 0-7"; "no node told, all CPUs"

@@ -3,8 +3,8 @@
 
 // The machines that the tests of both pictures draw: even ones of all sizes, odd ones, and the collection.
 
-#ifndef DRACPU_TOPOLOGY_PICTURE_MACHINES_H_
-#define DRACPU_TOPOLOGY_PICTURE_MACHINES_H_
+#ifndef DRACPU_TOPOLOGY_TEST_MACHINES_H_
+#define DRACPU_TOPOLOGY_TEST_MACHINES_H_
 
 #include <string>
 #include <vector>
@@ -21,9 +21,9 @@ struct NamedMachine {
 std::vector<NamedMachine> made_machines();
 const Topology& made_machine(const std::vector<NamedMachine>& machines, const std::string& name);
 
-// Empty where the collection is not there; see data/corpus.h.
-std::vector<NamedMachine> collected_machines();
+// Read once. Empty where the collection is not there; see data/corpus.h.
+const std::vector<NamedMachine>& collected_machines();
 
 }  // namespace dracpu::topology
 
-#endif  // DRACPU_TOPOLOGY_PICTURE_MACHINES_H_
+#endif  // DRACPU_TOPOLOGY_TEST_MACHINES_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-#include "topology/picture_machines.h"
+#include "topology/test_machines.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "data/corpus.h"
@@ -94,7 +95,7 @@ Topology with_types() {
 
 Topology with_lists() {
   Topology t = make({.cpus = 16, .step = 3});
-  for (const std::uint32_t id : {6, 7, 9}) t.isolated.insert(CpuId(id));
+  t.isolated = CpuSet{6, 7, 9};
   for (auto& [id, cpu] : t.cpus) cpu.isolated = t.isolated.contains(id);
   for (std::uint32_t id = 100; id < 400; id += 2) t.offline.insert(CpuId(id));
   t.nohz_full = CpuSet{9, 12};
@@ -125,6 +126,18 @@ Topology with_memory_nodes(int count) {
                   {"pci10000:40", {}, NumaNodeId(5)},
                   {"pci10000:50", CpuSet{3}, NumaNodeId(999)}};
   return t;
+}
+
+std::vector<NamedMachine> read_collected_machines() {
+  std::vector<NamedMachine> out;
+  for (const test::Machine& machine : test::machines()) {
+    const test::TempDir dir;
+    if (!test::unpack(machine, dir.path())) continue;
+    Result<Topology> t = read_topology({.root = dir.path()});
+    EXPECT_TRUE(t.ok()) << machine.name;
+    if (t.ok()) out.push_back({machine.name, *std::move(t)});
+  }
+  return out;
 }
 
 }  // namespace
@@ -166,16 +179,9 @@ const Topology& made_machine(const std::vector<NamedMachine>& machines, const st
   return it->topology;
 }
 
-std::vector<NamedMachine> collected_machines() {
-  std::vector<NamedMachine> out;
-  for (const test::Machine& machine : test::machines()) {
-    const test::TempDir dir;
-    if (!test::unpack(machine, dir.path())) continue;
-    Result<Topology> t = read_topology({.root = dir.path()});
-    EXPECT_TRUE(t.ok()) << machine.name;
-    if (t.ok()) out.push_back({machine.name, *std::move(t)});
-  }
-  return out;
+const std::vector<NamedMachine>& collected_machines() {
+  static const std::vector<NamedMachine> machines = read_collected_machines();
+  return machines;
 }
 
 }  // namespace dracpu::topology

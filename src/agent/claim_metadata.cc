@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "agent/claim_metadata.h"
+
+#include <boost/json.hpp>
+
+#include "device/build.h"
+#include "kube/claim.h"
+#include "kube/slice_codec.h"
+#include "observe/log.h"
+
+namespace dracpu::agent {
+namespace {
+
+namespace json = boost::json;
+
+std::map<std::string, std::vector<ledger::Grant>> by_request(const std::vector<ledger::Grant>& grants) {
+  std::map<std::string, std::vector<ledger::Grant>> out;
+  for (const ledger::Grant& grant : grants) out[grant.request].push_back(grant);
+  return out;
+}
+
+json::object device_json(const Node& node, const std::vector<device::Device>& devices,
+                         const ledger::Grant& grant) {
+  const std::string& driver = node.config.publish.driver_name;
+  json::object attributes;
+  if (const device::Device* device = device::device_by_name(devices, grant.device)) {
+    for (const auto& [name, value] : device->attributes)
+      attributes[name] = json::parse(kube::attribute_json(value));
+  }
+  if (node.config.cpu.devices == config::DeviceMode::kGrouped) {
+    attributes[driver + "/allocatedNumCPUs"] = {{"int", grant.cpus}};
+  }
+  json::object out{{"driver", driver}, {"pool", grant.pool}, {"name", grant.device}};
+  if (!attributes.empty()) out["attributes"] = std::move(attributes);
+  return out;
+}
+
+}  // namespace
+
+std::string metadata_json(const Node& node, const std::vector<device::Device>& devices,
+                          const MetadataClaim& claim, const std::string& request,
+                          const std::vector<ledger::Grant>& grants) {
+  json::array list;
+  for (const ledger::Grant& grant : grants) list.emplace_back(device_json(node, devices, grant));
+  json::object root{
+      {"kind", "DeviceMetadata"},
+      {"apiVersion", "metadata.resource.k8s.io/v1beta1"},
+      {"metadata",
+       {{"name", claim.name}, {"namespace", claim.ns}, {"uid", claim.uid.get()}, {"generation", 1}}}};
+  if (!claim.pod_claim.empty()) root["podClaimName"] = claim.pod_claim;
+  root["requests"] = json::array{{{"name", request}, {"devices", std::move(list)}}};
+  return json::serialize(root) + "\n";
+}
+
+ClaimMetadata::ClaimMetadata(const Node& node)
+    : node_(node),
+      files_(node.config.runtime.kubelet_root_dir / "plugins" / node.config.publish.driver_name,
+             node.config.runtime.cdi_dir, node.config.publish.driver_name) {}
+
+std::map<std::string, std::string> ClaimMetadata::write(const std::vector<device::Device>& devices,
+                                                        const MetadataClaim& claim,
+                                                        const std::vector<ledger::Grant>& grants) const {
+  std::map<std::string, std::string> out;
+  for (const auto& [request, of_request] : by_request(grants)) {
+    const std::string main(kube::base_request(request));
+    Result<std::string> id = files_.write({claim.uid, claim.ns, claim.name, claim.pod_claim, main},
+                                          metadata_json(node_, devices, claim, request, of_request));
+    if (id.ok()) {
+      out.emplace(main, *std::move(id));
+      continue;
+    }
+    observe::log_error(
+        "Device metadata not written; the container runs without it", id.error(),
+        {{"claim", claim.ns + "/" + claim.name}, {"claimUID", claim.uid.get()}, {"request", request}});
+  }
+  return out;
+}
+
+std::map<std::string, std::string> ClaimMetadata::existing(const ClaimUid& uid,
+                                                           const std::vector<ledger::Grant>& grants) const {
+  std::map<std::string, std::string> out;
+  for (const ledger::Grant& grant : grants) {
+    const std::string main(kube::base_request(grant.request));
+    if (const std::optional<std::string> id = files_.existing(uid, main)) out.emplace(main, *id);
+  }
+  return out;
+}
+
+Status ClaimMetadata::remove(const ClaimUid& uid, const std::string& ns, const std::string& name) const {
+  return files_.remove(uid, ns, name);
+}
+
+void ClaimMetadata::sweep(const std::set<ClaimUid>& held) const {
+  const Result<std::size_t> removed = files_.sweep(held);
+  if (!removed.ok()) {
+    observe::log_error("Device metadata of ended claims not removed", removed.error());
+  } else if (*removed > 0) {
+    observe::log_info(2, "Device metadata of ended claims removed", {{"files", *removed}});
+  }
+}
+
+}  // namespace dracpu::agent

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// What a container can read about the devices of its claim (KEP-5304).
+//
+// Content  One object of metadata.resource.k8s.io/v1beta1 per request: the published attributes of each
+// device,
+//          and <driver>/allocatedNumCPUs for what the claim got of it, unless a device is one CPU.
+// Errors   Logged, never an error of the claim: its container runs without the file.
+// Threads  The worker's.
+
+#ifndef DRACPU_AGENT_CLAIM_METADATA_H_
+#define DRACPU_AGENT_CLAIM_METADATA_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/node.h"
+#include "base/ids.h"
+#include "cdi/metadata.h"
+#include "ledger/ledger.h"
+
+namespace dracpu::agent {
+
+struct MetadataClaim {
+  ClaimUid uid;
+  std::string ns;
+  std::string name;
+  std::string pod_claim;  // template claims
+};
+
+// The text of one file; `request` as in the allocation result, subrequest included.
+std::string metadata_json(const Node& node, const std::vector<device::Device>& devices,
+                          const MetadataClaim& claim, const std::string& request,
+                          const std::vector<ledger::Grant>& grants);
+
+class ClaimMetadata {
+ public:
+  explicit ClaimMetadata(const Node& node);
+
+  // Main request name to the CDI device id that mounts its file; a request whose file cannot be written is
+  // left out.
+  std::map<std::string, std::string> write(const std::vector<device::Device>& devices,
+                                           const MetadataClaim& claim,
+                                           const std::vector<ledger::Grant>& grants) const;
+  // The same for a claim that cannot be read now: what an earlier prepare left.
+  std::map<std::string, std::string> existing(const ClaimUid& uid,
+                                              const std::vector<ledger::Grant>& grants) const;
+  Status remove(const ClaimUid& uid, const std::string& ns, const std::string& name) const;
+  // What claims that are not held left behind.
+  void sweep(const std::set<ClaimUid>& held) const;
+
+ private:
+  const Node& node_;
+  cdi::MetadataFiles files_;
+};
+
+}  // namespace dracpu::agent
+
+#endif  // DRACPU_AGENT_CLAIM_METADATA_H_

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "agent/claim_metadata.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "agent/test_node.h"
+
+namespace dracpu::agent {
+namespace {
+
+namespace json = boost::json;
+
+class ClaimMetadataTest : public ::testing::Test, protected TestNode {
+ protected:
+  ClaimMetadataTest() {
+    device::Device d;
+    d.name = "cpudevnuma000";
+    d.attributes = {{"dra.cpu/numCPUs", std::int64_t{8}}, {"dra.cpu/smtEnabled", true}};
+    devices_.push_back(d);
+  }
+  json::value text(const std::string& request, const std::vector<ledger::Grant>& grants,
+                   const std::string& pod_claim = "") {
+    return json::parse(metadata_json(node, devices_, {ClaimUid("u"), "ns", "c", pod_claim}, request, grants));
+  }
+  std::vector<device::Device> devices_;
+};
+
+TEST_F(ClaimMetadataTest, HoldsThePublishedAttributesAndWhatTheClaimGot) {
+  const json::value root =
+      text("main/sub", {{"main/sub", "node1", "cpudevnuma000", std::nullopt, 2}}, "cpus");
+  EXPECT_EQ(
+      json::serialize(root),
+      R"({"kind":"DeviceMetadata","apiVersion":"metadata.resource.k8s.io/v1beta1",)"
+      R"("metadata":{"name":"c","namespace":"ns","uid":"u","generation":1},"podClaimName":"cpus",)"
+      R"("requests":[{"name":"main/sub","devices":[{"driver":"dra.cpu","pool":"node1","name":"cpudevnuma000",)"
+      R"("attributes":{"dra.cpu/numCPUs":{"int":8},"dra.cpu/smtEnabled":{"bool":true},)"
+      R"("dra.cpu/allocatedNumCPUs":{"int":2}}}]}]})");
+}
+
+TEST_F(ClaimMetadataTest, AnIndividualDeviceIsOneCpuAndSaysNoNumber) {
+  node.config.cpu.devices = config::DeviceMode::kIndividual;
+  const json::value root = text("r", {{"r", "node1", "cpudevnuma000", std::nullopt, 1}});
+  EXPECT_EQ(root.at("requests")
+                .at(0)
+                .at("devices")
+                .at(0)
+                .at("attributes")
+                .as_object()
+                .if_contains("dra.cpu/allocatedNumCPUs"),
+            nullptr);
+  EXPECT_EQ(root.as_object().if_contains("podClaimName"), nullptr);
+}
+
+TEST_F(ClaimMetadataTest, OneFilePerRequestNotPerDevice) {
+  const ClaimMetadata metadata(node);
+  const std::vector<ledger::Grant> grants = {{"a", "node1", "cpudevnuma000", std::nullopt, 2},
+                                             {"a", "node1", "gone", std::nullopt, 2},
+                                             {"b/x", "node1", "cpudevnuma000", std::nullopt, 2}};
+  const auto ids = metadata.write(devices_, {ClaimUid("u"), "ns", "c", ""}, grants);
+  EXPECT_EQ(ids, (std::map<std::string, std::string>{{"a", "dra.cpu/metadata=u_a"},
+                                                     {"b", "dra.cpu/metadata=u_b"}}));
+  EXPECT_EQ(metadata.existing(ClaimUid("u"), grants), ids);
+  const std::string file =
+      read_file(dir / "kubelet/plugins/dra.cpu/dra-device-metadata/ns_c/a/metadata.json").value();
+  EXPECT_EQ(json::parse(file).at("requests").at(0).at("devices").as_array().size(), 2U);
+  ASSERT_TRUE(metadata.remove(ClaimUid("u"), "ns", "c").ok());
+  EXPECT_TRUE(metadata.existing(ClaimUid("u"), grants).empty());
+}
+
+TEST_F(ClaimMetadataTest, AFailureCostsTheFileNotTheClaim) {
+  const ClaimMetadata metadata(node);
+  EXPECT_TRUE(
+      metadata.write(devices_, {ClaimUid("u"), "..", "c", ""}, {{"a", "n", "d", std::nullopt, 1}}).empty());
+}
+
+}  // namespace
+}  // namespace dracpu::agent

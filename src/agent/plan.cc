@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "agent/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/claim_request.h"
+#include "device/build.h"
+
+namespace dracpu::agent {
+namespace {
+
+// Gives devices to claims that have none, as a scheduler would at its simplest: the first that has room.
+class FirstFit {
+ public:
+  FirstFit(const Node& node, const Machine& machine)
+      : driver_(node.config.publish.driver_name), pool_(node.name), devices_(machine.devices) {}
+
+  void take(const std::string& device, std::size_t cpus) { taken_[device] += cpus; }
+
+  Result<kube::Allocation> allocate(const kube::Claim& claim) const {
+    std::map<std::string, std::size_t> taken = taken_;
+    kube::Allocation out;
+    for (const kube::ClaimRequest& request : claim.requests) {
+      if (request.exactly) {
+        if (Status s = add(*request.exactly, request.name, taken, out); !s.ok()) return std::move(s).error();
+        continue;
+      }
+      Status last = ok_status();
+      bool is_placed = false;
+      for (const kube::DeviceRequest& sub : request.first_available) {
+        last = add(sub, request.name + "/" + sub.name, taken, out);
+        is_placed = last.ok();
+        if (is_placed) break;
+      }
+      if (!is_placed && !last.ok()) return std::move(last).error();
+    }
+    if (out.results.empty()) {
+      return make_error(Errc::kInvalidInput,
+                        "no request with device class \"{}\"; the claim has no allocation either", driver_);
+    }
+    return out;
+  }
+
+ private:
+  // Other classes are other drivers': skipped.
+  Status add(const kube::DeviceRequest& request, const std::string& name,
+             std::map<std::string, std::size_t>& taken, kube::Allocation& out) const {
+    if (request.device_class != driver_) return ok_status();
+    const std::int64_t count = request.mode == "All" ? 0 : std::max<std::int64_t>(request.count, 1);
+    std::map<std::string, std::size_t> tried = taken;
+    std::vector<kube::AllocationResult> results;
+    for (std::int64_t i = 0;
+         request.mode == "All" ? i < static_cast<std::int64_t>(devices_.size()) : i < count; ++i) {
+      const device::Device* device = request.mode == "All" ? &devices_[static_cast<std::size_t>(i)] : nullptr;
+      Result<kube::AllocationResult> result = place(request, name, device, tried);
+      if (!result.ok()) return std::move(result).error();
+      results.push_back(*std::move(result));
+    }
+    taken = std::move(tried);
+    std::move(results.begin(), results.end(), std::back_inserter(out.results));
+    return ok_status();
+  }
+
+  Result<kube::AllocationResult> place(const kube::DeviceRequest& request, const std::string& name,
+                                       const device::Device* only,
+                                       std::map<std::string, std::size_t>& taken) const {
+    const std::string key = device::cpu_capacity_name(driver_);
+    std::string rooms;
+    for (const device::Device& d : devices_) {
+      if (only != nullptr && only != &d) continue;
+      const std::size_t room = d.cpus.size() - std::min(taken[d.name], d.cpus.size());
+      rooms += fmt::format("{}{} {}", rooms.empty() ? "" : ", ", d.name, room);
+      const std::optional<kube::Quantity> amount = amount_of(request, key);
+      std::size_t wanted = amount ? whole(*amount) : d.cpus.size();
+      if (!d.allow_multiple_allocations) wanted = 1;
+      if (wanted > room || room == 0) continue;
+      taken[d.name] += wanted;
+      kube::AllocationResult out;
+      out.request = name;
+      out.driver = driver_;
+      out.pool = pool_;
+      out.device = d.name;
+      out.admin_access = request.admin_access;
+      if (d.allow_multiple_allocations) {
+        out.consumed_capacity.emplace(key,
+                                      amount.value_or(kube::Quantity(static_cast<std::int64_t>(wanted))));
+      }
+      return out;
+    }
+    const std::optional<kube::Quantity> amount = amount_of(request, key);
+    return make_error(Errc::kNoCapacity, "request \"{}\": no device has room for {}; CPUs left: {}", name,
+                      amount ? amount->to_string() + " CPUs" : std::string("it"),
+                      rooms.empty() ? "no device" : rooms);
+  }
+
+  static std::optional<kube::Quantity> amount_of(const kube::DeviceRequest& request, const std::string& key) {
+    for (const std::string& k : {key, std::string("cpu")}) {
+      if (const auto it = request.capacity.find(k); it != request.capacity.end()) return it->second;
+    }
+    return std::nullopt;
+  }
+  // Amounts that are not whole are refused later, with their own words.
+  static std::size_t whole(const kube::Quantity& amount) {
+    const std::optional<std::int64_t> n = amount.to_int64();
+    return n && *n > 0 ? static_cast<std::size_t>(*n) : 1;
+  }
+
+  std::string driver_;
+  std::string pool_;
+  const std::vector<device::Device>& devices_;
+  std::map<std::string, std::size_t> taken_;
+};
+
+// "; free: cpudevnuma000 2 (1,3), …": where a refused claim could go.
+std::string what_would_fit(const Machine& machine, const CpuSet& free) {
+  constexpr std::size_t kMaxNamed = 16;
+  std::string out = "; free now: ";
+  std::size_t named = 0;
+  for (const device::Device& d : machine.devices) {
+    const CpuSet here = d.cpus & free;
+    if (here.empty()) continue;
+    if (++named > kMaxNamed) return out + ", …";
+    out += fmt::format("{}{} {} ({})", named == 1 ? "" : ", ", d.name, here.size(), here.to_string());
+  }
+  return named == 0 ? out + "nothing" : out;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const Node& node, const Machine& machine, const PlanInput& input) {
+  CpuSet managed = machine.managed;
+  if (input.free) managed &= *input.free;
+  ledger::Ledger ledger(managed, node.config.node.reserved_cpus, machine.topology.offline,
+                        picker_for(node, machine));
+  FirstFit first_fit(node, machine);
+  for (const auto& [uid, claim] : input.held) {
+    if (Status s = ledger.adopt(uid, claim); !s.ok()) return std::move(s).error();
+    for (const ledger::Grant& grant : claim.grants) first_fit.take(grant.device, grant.cpus);
+  }
+  const std::vector<std::string> no_env;
+  (void)ledger.create({ContainerId("other"), {PodUid("other"), "other"}, "other", &no_env, ""});
+
+  const ClaimContext context{
+      node.config.publish.driver_name, node.name, node.config.cpu, &machine.devices, machine.managed,
+      node.config.node.reserved_cpus};
+  Plan out;
+  for (kube::Claim claim : input.claims) {
+    PlannedClaim planned{claim.ns, claim.name, claim.uid, !claim.allocation, {}, CpuSet()};
+    planned.cpus = [&]() -> Result<CpuSet> {
+      if (!claim.allocation) {
+        Result<kube::Allocation> made = first_fit.allocate(claim);
+        if (!made.ok()) return std::move(made).error();
+        claim.allocation = *std::move(made);
+      }
+      Result<std::vector<ledger::Request>> requests = requests_of(claim, claim.uid, context);
+      if (!requests.ok()) return std::move(requests).error();
+      for (const ledger::Request& r : *requests) planned.devices.push_back(r.device);
+      if (requests->empty()) return CpuSet();
+      Result<ledger::Claim> held = ledger.prepare(claim.uid, claim.ns, claim.name, *requests);
+      if (!held.ok()) {
+        Error error = std::move(held).error();
+        if (error.code == Errc::kNoCapacity) error.text += what_would_fit(machine, ledger.free());
+        return error;
+      }
+      ledger.commit(claim.uid);
+      for (const ledger::Request& r : *requests) first_fit.take(r.device, r.cpus);
+      return held->cpus;
+    }();
+    out.claims.push_back(std::move(planned));
+  }
+  out.shared = ledger.pool();
+  return out;
+}
+
+}  // namespace dracpu::agent

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "cdi/metadata.h"
+
+#include <boost/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "cdi/directory.h"
+
+namespace dracpu::cdi {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+constexpr mode_t kMode = 0644;
+constexpr std::string_view kInContainer = "/var/run/kubernetes.io/dra-device-attributes";
+
+// A DNS name: nothing that leads elsewhere in a path.
+Status check_name(std::string_view what, std::string_view name) {
+  const bool is_good =
+      !name.empty() && name.size() <= 253 && name.front() != '.' &&
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string_view::npos;
+  if (is_good) return ok_status();
+  return make_error(Errc::kInvalidInput, "the {} \"{}\" is no DNS name and cannot be part of a path", what,
+                    name.substr(0, 64));
+}
+
+Status make_folders(const fs::path& dir) {
+  std::error_code failed;
+  fs::create_directories(dir, failed);
+  if (failed) return make_error(Errc::kUnavailable, "make folder \"{}\": {}", dir.string(), failed.message());
+  return ok_status();
+}
+
+// The UID of "<prefix><UID>_<request>.json"; nothing for other names. UIDs have no "_".
+std::optional<ClaimUid> uid_in(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix) || !name.ends_with(".json")) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  const std::size_t end = name.find('_');
+  if (end == std::string_view::npos) return std::nullopt;
+  return ClaimUid(std::string(name.substr(0, end)));
+}
+
+// Removes the CDI files for which `goes` says so.
+template <typename Goes>
+Result<std::size_t> remove_files(const fs::path& dir, const std::string& prefix, Goes goes) {
+  std::error_code failed;
+  std::size_t removed = 0;
+  fs::directory_iterator it(dir, failed);
+  if (failed == std::errc::no_such_file_or_directory) return removed;
+  for (; !failed && it != fs::directory_iterator(); it.increment(failed)) {
+    const std::string name = it->path().filename();
+    const std::optional<ClaimUid> uid = uid_in(name, prefix);
+    if (!uid || !goes(*uid)) continue;
+    std::error_code not_removed;
+    fs::remove(it->path(), not_removed);
+    if (not_removed) {
+      return make_error(Errc::kUnavailable, "remove \"{}\": {}", it->path().string(), not_removed.message());
+    }
+    ++removed;
+  }
+  if (failed) return make_error(Errc::kUnavailable, "read folder \"{}\": {}", dir.string(), failed.message());
+  return removed;
+}
+
+}  // namespace
+
+MetadataFiles::MetadataFiles(fs::path plugin_dir, fs::path cdi_dir, std::string driver)
+    : dir_(std::move(plugin_dir) / "dra-device-metadata"),
+      cdi_dir_(std::move(cdi_dir)),
+      driver_(std::move(driver)) {}
+
+std::string MetadataFiles::device_id(const ClaimUid& uid, std::string_view request) const {
+  return fmt::format("{}/metadata={}_{}", driver_, uid.get(), request);
+}
+
+fs::path MetadataFiles::cdi_file(const ClaimUid& uid, std::string_view request) const {
+  return cdi_dir_ / fmt::format("{}_metadata_{}_{}.json", driver_, uid.get(), request);
+}
+
+Result<std::string> MetadataFiles::write(const MetadataPlace& place, std::string_view content) const {
+  if (Status s = check_uid(place.uid); !s.ok()) return std::move(s).error();
+  for (const auto& [what, name] :
+       {std::pair{"namespace", &place.ns}, {"claim name", &place.claim}, {"request name", &place.request}}) {
+    if (Status s = check_name(what, *name); !s.ok()) return std::move(s).error();
+  }
+  if (!place.pod_claim.empty()) {
+    if (Status s = check_name("claim name in the pod", place.pod_claim); !s.ok()) return std::move(s).error();
+  }
+  const fs::path file = dir_ / (place.ns + "_" + place.claim) / place.request / "metadata.json";
+  if (Status s = make_folders(file.parent_path()); !s.ok()) return std::move(s).error();
+  if (Status s = replace_file(unsynced_file_ops(), file, content, kMode); !s.ok())
+    return std::move(s).error();
+
+  const bool is_direct = place.pod_claim.empty();
+  const std::string inside = fmt::format("{}/{}/{}/{}/{}-metadata.json", kInContainer,
+                                         is_direct ? "resourceclaims" : "resourceclaimtemplates",
+                                         is_direct ? place.claim : place.pod_claim, place.request, driver_);
+  const json::value spec = {
+      {"cdiVersion", "0.5.0"},
+      {"kind", driver_ + "/metadata"},
+      {"devices", json::array{{{"name", fmt::format("{}_{}", place.uid.get(), place.request)},
+                               {"containerEdits",
+                                {{"mounts", json::array{{{"hostPath", file.string()},
+                                                         {"containerPath", inside},
+                                                         {"options", json::array{"ro", "bind"}}}}}}}}}}};
+  if (Status s = make_folders(cdi_dir_); !s.ok()) return std::move(s).error();
+  if (Status s = replace_file(unsynced_file_ops(), cdi_file(place.uid, place.request),
+                              json::serialize(spec) + "\n", kMode);
+      !s.ok()) {
+    return std::move(s).error();
+  }
+  return device_id(place.uid, place.request);
+}
+
+std::optional<std::string> MetadataFiles::existing(const ClaimUid& uid, std::string_view request) const {
+  if (!check_uid(uid).ok() || !check_name("request name", request).ok()) return std::nullopt;
+  std::error_code ignored;
+  if (!fs::exists(cdi_file(uid, request), ignored)) return std::nullopt;
+  return device_id(uid, request);
+}
+
+Status MetadataFiles::remove(const ClaimUid& uid, std::string_view ns, std::string_view claim) const {
+  if (!check_uid(uid).ok()) return ok_status();  // never written
+  const Result<std::size_t> removed =
+      remove_files(cdi_dir_, driver_ + "_metadata_", [&](const ClaimUid& found) { return found == uid; });
+  if (!removed.ok()) return removed.error();
+  if (!check_name("namespace", ns).ok() || !check_name("claim name", claim).ok()) return ok_status();
+  std::error_code failed;
+  fs::remove_all(dir_ / fmt::format("{}_{}", ns, claim), failed);
+  if (failed) {
+    return make_error(Errc::kUnavailable, "remove folder \"{}/{}_{}\": {}", dir_.string(), ns, claim,
+                      failed.message());
+  }
+  return ok_status();
+}
+
+Result<std::size_t> MetadataFiles::sweep(const std::set<ClaimUid>& keep) const {
+  return remove_files(cdi_dir_, driver_ + "_metadata_",
+                      [&](const ClaimUid& uid) { return !keep.contains(uid); });
+}
+
+}  // namespace dracpu::cdi

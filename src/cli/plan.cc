@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "cli/plan.h"
+
+#include <boost/json.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <utility>
+
+#include "agent/state_codec.h"
+#include "base/file.h"
+#include "cli/topology.h"
+#include "cli/yaml_form.h"
+#include "config/load.h"
+#include "device/build.h"
+#include "kube/slice_codec.h"
+#include "store/state_file.h"
+
+namespace dracpu::cli {
+namespace {
+
+namespace json = boost::json;
+
+constexpr int kOk = 0;
+constexpr int kBadInput = 2;
+constexpr int kRefused = 3;
+constexpr std::size_t kMaxValues = 2'000'000;  // some ten thousand claims
+
+int bad_input(const Error& error) {
+  std::fputs(fmt::format("dracpu: {}\n", error.text).c_str(), stderr);
+  return kBadInput;
+}
+
+int print(const std::string& text, int status) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return std::fflush(stdout) == 0 ? status : 1;
+}
+
+struct NodeAndMachine {
+  agent::Node node;
+  std::shared_ptr<const agent::Machine> machine;
+};
+
+// As the daemon would read them with this file; warnings go to standard error.
+Result<NodeAndMachine> load(const CommandLine& line) {
+  config::Flags flags;
+  if (!line.config_file.empty()) flags.config = line.config_file;
+  config::Env env;
+  if (const char* name = std::getenv("NODE_NAME")) env.node_name = name;
+  if (const char* root = std::getenv("HOST_ROOT")) env.host_root = root;
+  Result<config::Loaded> loaded = config::load(flags, env);
+  if (!loaded.ok()) return std::move(loaded).error();
+  if (!line.sysfs_root.empty()) loaded->config.node.host_root = line.sysfs_root;
+  NodeAndMachine out;
+  Result<agent::Node> node = agent::build_node(loaded->config);
+  if (!node.ok()) return std::move(node).error();
+  out.node = *std::move(node);
+  Result<std::shared_ptr<const agent::Machine>> machine = agent::read_machine(out.node);
+  if (!machine.ok()) return std::move(machine).error();
+  out.machine = *std::move(machine);
+  for (const std::string& w : out.machine->warnings)
+    std::fputs(fmt::format("dracpu: {}\n", w).c_str(), stderr);
+  return out;
+}
+
+std::string_view code_of(Errc code) {
+  switch (code) {
+    case Errc::kNoCapacity:
+      return "noCapacity";
+    case Errc::kUnavailable:
+      return "notAllocated";
+    case Errc::kConflict:
+      return "conflict";
+    case Errc::kUnsupported:
+      return "unsupported";
+    default:
+      return "invalid";
+  }
+}
+
+std::string full_name(const agent::PlannedClaim& claim) {
+  return claim.ns.empty() ? claim.name : claim.ns + "/" + claim.name;
+}
+
+// "2 cores, NUMA node 0": how the CPUs lie.
+std::string shape_of(const topology::Topology& t, const CpuSet& cpus) {
+  std::set<std::size_t> cores;
+  std::set<NumaNodeId> nodes;
+  cpus.for_each([&](CpuId id) {
+    const auto it = t.cpus.find(id);
+    if (it == t.cpus.end()) return;
+    cores.insert(it->second.core);
+    if (it->second.node) nodes.insert(*it->second.node);
+  });
+  std::string out = fmt::format("{} CPU{} of {} core{}", cpus.size(), cpus.size() == 1 ? "" : "s",
+                                cores.size(), cores.size() == 1 ? "" : "s");
+  std::string list;
+  for (const NumaNodeId n : nodes) list += fmt::format("{}{}", list.empty() ? "" : ",", n.get());
+  return nodes.empty() ? out : out + ", NUMA node " + list;
+}
+
+json::value claim_json(const agent::PlannedClaim& claim) {
+  json::object out{{"namespace", claim.ns}, {"name", claim.name}, {"uid", claim.uid.get()}};
+  out["chosenBy"] = claim.is_first_fit ? "firstFit" : "claim";
+  out["devices"] = json::array(claim.devices.begin(), claim.devices.end());
+  if (claim.cpus.ok()) {
+    out["cpus"] = claim.cpus->to_string();
+  } else {
+    out["error"] = {{"code", code_of(claim.cpus.error().code)}, {"message", claim.cpus.error().text}};
+  }
+  return out;
+}
+
+std::string kind_of(const json::object& object) {
+  const json::value* kind = object.if_contains("kind");
+  return kind != nullptr && kind->is_string() ? std::string(kind->get_string()) : std::string();
+}
+
+// A claim as the API server would give it.
+Status add_claim(json::object object, std::vector<kube::Claim>& out) {
+  json::value& metadata = object["metadata"];
+  if (!metadata.is_object()) metadata = json::object();
+  json::object& fields = metadata.get_object();
+  if (!fields.contains("uid")) fields["uid"] = fmt::format("plan-{}", out.size() + 1);
+  Result<kube::Claim> claim = kube::parse_claim(json::serialize(object));
+  if (!claim.ok()) return std::move(claim).error();
+  out.push_back(*std::move(claim));
+  return ok_status();
+}
+
+Status add_object(const json::value& value, std::vector<kube::Claim>& out, std::vector<std::string>& notes) {
+  const json::object* object = value.if_object();
+  if (object == nullptr) return make_error(Errc::kInvalidInput, "not an object");
+  const std::string kind = kind_of(*object);
+  if (kind == "ResourceClaim") return add_claim(*object, out);
+  if (kind == "ResourceClaimTemplate") {
+    json::object claim = *object;
+    const json::value* spec = object->if_contains("spec");
+    const json::object* fields = spec == nullptr ? nullptr : spec->if_object();
+    const json::value* inner = fields == nullptr ? nullptr : fields->if_contains("spec");
+    if (inner == nullptr) return make_error(Errc::kInvalidInput, "spec.spec is missing");
+    claim["spec"] = *inner;
+    return add_claim(std::move(claim), out);
+  }
+  if (kind.ends_with("List")) {
+    const json::value* items = object->if_contains("items");
+    const json::array* list = items == nullptr ? nullptr : items->if_array();
+    if (list == nullptr) return make_error(Errc::kInvalidInput, "items is no list");
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      json::value item = (*list)[i];
+      // Items of a typed list lack their kind.
+      if (kind == "ResourceClaimList" && item.is_object()) item.get_object()["kind"] = "ResourceClaim";
+      if (Status s = add_object(item, out, notes); !s.ok()) {
+        return std::move(s).error().while_doing(fmt::format("items[{}]", i));
+      }
+    }
+    return ok_status();
+  }
+  if (kind.empty()) return make_error(Errc::kInvalidInput, "kind is missing");
+  notes.push_back(fmt::format("a {} was left out", kind));
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::vector<kube::Claim>> read_claims(std::string_view text, std::vector<std::string>& notes) {
+  const Result<std::vector<config::YamlNode>> documents = config::parse_yaml_documents(text, kMaxValues);
+  if (!documents.ok()) return documents.error();
+  std::vector<kube::Claim> out;
+  for (std::size_t i = 0; i < documents->size(); ++i) {
+    const config::YamlNode& document = (*documents)[i];
+    if (Status s = add_object(to_json(document), out, notes); !s.ok()) {
+      Error error = std::move(s).error().while_doing(
+          fmt::format("document {} ({})", i + 1, config::to_string(document.at)));
+      error.code = Errc::kInvalidInput;
+      return error;
+    }
+  }
+  if (out.empty()) return make_error(Errc::kInvalidInput, "no ResourceClaim in it");
+  return out;
+}
+
+std::string devices_text(const agent::Node& node, const agent::Machine& machine, std::string_view form) {
+  std::optional<kube::AllocatableMapping> mapping;
+  const std::string& driver = node.config.publish.driver_name;
+  if (node.config.publish.node_allocatable_mapping) {
+    mapping = kube::AllocatableMapping{"cpu", device::cpu_capacity_name(driver)};
+  }
+  const std::vector<device::Slice> slices = device::cut_into_slices(machine.devices);
+  json::array items;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const kube::WireSlice wire = kube::encode_slice(slices[i], {}, mapping);
+    items.push_back(
+        {{"apiVersion", "resource.k8s.io/v1"},
+         {"kind", "ResourceSlice"},
+         {"metadata", {{"generateName", fmt::format("{:05}-{}-{}-", i, driver, node.name)}}},
+         {"spec",
+          {{"driver", driver},
+           {"nodeName", node.name},
+           {"pool", {{"name", node.name}, {"generation", 1}, {"resourceSliceCount", slices.size()}}},
+           {"devices", json::parse(wire.devices)}}}});
+  }
+  const json::value list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items)}};
+  return form == "json" ? to_pretty_json(list) : to_yaml(list);
+}
+
+std::string plan_text(const agent::Plan& plan, const agent::Machine& machine, std::string_view form) {
+  if (form == "json") {
+    json::array claims;
+    for (const agent::PlannedClaim& claim : plan.claims) claims.push_back(claim_json(claim));
+    return to_pretty_json({{"claims", std::move(claims)}, {"sharedCPUs", plan.shared.to_string()}});
+  }
+  std::string out;
+  for (const agent::PlannedClaim& claim : plan.claims) {
+    const std::string by =
+        claim.is_first_fit ? "device chosen here, first-fit" : "device from its allocation";
+    if (!claim.cpus.ok()) {
+      out += fmt::format("{}: refused ({}): {}\n", full_name(claim), code_of(claim.cpus.error().code),
+                         claim.cpus.error().text);
+    } else if (claim.cpus->empty()) {
+      out += fmt::format("{}: nothing of this driver\n", full_name(claim));
+    } else {
+      out += fmt::format("{}: CPUs {} ({}; {})\n", full_name(claim), claim.cpus->to_string(),
+                         shape_of(machine.topology, *claim.cpus), by);
+    }
+  }
+  out += fmt::format("shared pool: {}\n", plan.shared.empty() ? "none" : plan.shared.to_string());
+  return out;
+}
+
+int run_devices(const CommandLine& line) {
+  const Result<NodeAndMachine> loaded = load(line);
+  if (!loaded.ok()) return bad_input(loaded.error());
+  return print(devices_text(loaded->node, *loaded->machine, line.output), kOk);
+}
+
+int run_plan(const CommandLine& line) {
+  const Result<NodeAndMachine> loaded = load(line);
+  if (!loaded.ok()) return bad_input(loaded.error());
+  Result<std::string> text = read_file(line.claims_file == "-" ? "/dev/stdin" : line.claims_file);
+  if (!text.ok()) return bad_input(text.error());
+  agent::PlanInput input;
+  std::vector<std::string> notes;
+  Result<std::vector<kube::Claim>> claims = read_claims(*text, notes);
+  if (!claims.ok()) return bad_input(std::move(claims).error().while_doing("\"" + line.claims_file + "\""));
+  for (const std::string& note : notes) std::fputs(fmt::format("dracpu: {}\n", note).c_str(), stderr);
+  input.claims = *std::move(claims);
+  if (line.free_cpus) {
+    Result<CpuSet> free = CpuSet::parse(*line.free_cpus);
+    if (!free.ok()) return bad_input(std::move(free).error().while_doing("flag --free"));
+    input.free = *std::move(free);
+  }
+  if (!line.state_file.empty()) {
+    Result<std::string> payload = store::StateFile(line.state_file).load();
+    if (!payload.ok()) return bad_input(std::move(payload).error().while_doing("flag --state"));
+    Result<agent::State> state = agent::decode_state(*payload);
+    if (!state.ok()) return bad_input(std::move(state).error().while_doing("flag --state"));
+    input.held = std::move(state->claims);
+  }
+  const Result<agent::Plan> plan = agent::make_plan(loaded->node, *loaded->machine, input);
+  if (!plan.ok()) return bad_input(plan.error());
+  bool is_refused = false;
+  for (const agent::PlannedClaim& claim : plan->claims) is_refused = is_refused || !claim.cpus.ok();
+  return print(plan_text(*plan, *loaded->machine, line.output), is_refused ? kRefused : kOk);
+}
+
+}  // namespace dracpu::cli

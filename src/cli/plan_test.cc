@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "cli/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "cli/yaml_form.h"
+#include "data/corpus.h"
+#include "data/tree.h"
+
+namespace dracpu::cli {
+namespace {
+
+namespace json = boost::json;
+using ::testing::HasSubstr;
+
+class PlanTest : public ::testing::Test {
+ protected:
+  // Two NUMA nodes of four CPUs: 0,1,4,5 and 2,3,6,7.
+  PlanTest() {
+    test::write_tree(
+        test::make_tree({.sockets = 2, .nodes_per_socket = 1, .cores_per_node = 2, .threads = 2}),
+        dir_.path());
+    config_.node.name = "n1";
+    config_.node.host_root = dir_.path();
+    load();
+  }
+  void load() {
+    node_ = agent::build_node(config_).value();
+    machine_ = agent::read_machine(node_).value();
+  }
+  static std::string claim(const std::string& name, const std::string& cpus, const std::string& more = "") {
+    return "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: " + name +
+           ", namespace: d}\nspec:\n  devices:\n    requests:\n    - name: r\n      exactly:\n        "
+           "deviceClassName: dra.cpu\n        capacity: {requests: {dra.cpu/cpu: " +
+           cpus + "}}\n" + more + "---\n";
+  }
+  std::string plan(const std::string& text, const std::string& form = "text",
+                   std::optional<CpuSet> free = {}) {
+    std::vector<std::string> notes;
+    const Result<std::vector<kube::Claim>> claims = read_claims(text, notes);
+    EXPECT_TRUE(claims.ok()) << claims.error().text;
+    return plan_text(agent::make_plan(node_, *machine_, {*claims, std::move(free), held_}).value(), *machine_,
+                     form);
+  }
+
+  test::TempDir dir_;
+  config::Config config_;
+  agent::Node node_;
+  std::shared_ptr<const agent::Machine> machine_;
+  std::map<ClaimUid, ledger::Claim> held_;
+};
+
+TEST_F(PlanTest, ClaimsWithoutAllocationGoWhereTheyFitFirst) {
+  EXPECT_EQ(plan(claim("a", "2") + claim("b", "4") + claim("c", "1")),
+            "d/a: CPUs 0,4 (2 CPUs of 1 core, NUMA node 0; device chosen here, first-fit)\n"
+            "d/b: CPUs 2-3,6-7 (4 CPUs of 2 cores, NUMA node 1; device chosen here, first-fit)\n"
+            "d/c: CPUs 1 (1 CPU of 1 core, NUMA node 0; device chosen here, first-fit)\n"
+            "shared pool: 5\n");
+}
+
+TEST_F(PlanTest, ARefusalSaysWhatIsFreeWhere) {
+  const std::string text = plan(claim("a", "3") + claim("b", "5") + claim("c", "1500m"));
+  EXPECT_THAT(text,
+              HasSubstr("d/b: refused (noCapacity): request \"r\": no device has room for 5 CPUs; CPUs left: "
+                        "cpudevnuma000 1, cpudevnuma001 4\n"));
+  EXPECT_THAT(text, HasSubstr("d/c: refused (invalid): "));
+  const std::string allocated = R"(
+status:
+  allocation:
+    devices:
+      results:
+      - {request: r, driver: dra.cpu, pool: n1, device: cpudevnuma001, consumedCapacity: {dra.cpu/cpu: "3"}}
+)";
+  EXPECT_THAT(
+      plan(claim("a", "3", allocated), "text", CpuSet{0, 1, 2, 3, 4}),
+      HasSubstr("needs 3 CPUs of device \"cpudevnuma001\", 2 are free there (2-3); free now: cpudevnuma000 3 "
+                "(0-1,4), cpudevnuma001 2 (2-3)"));
+}
+
+TEST_F(PlanTest, JsonHasOneEntryPerClaim) {
+  const json::value root = json::parse(plan(claim("a", "2") + claim("b", "9"), "json"));
+  EXPECT_EQ(root.at("sharedCPUs").as_string(), "1-3,5-7");
+  const json::value& a = root.at("claims").at(0);
+  EXPECT_EQ(json::serialize(a),
+            R"({"namespace":"d","name":"a","uid":"plan-1","chosenBy":"firstFit","devices":["cpudevnuma000"],)"
+            R"("cpus":"0,4"})");
+  EXPECT_EQ(root.at("claims").at(1).at("error").at("code").as_string(), "noCapacity");
+}
+
+TEST_F(PlanTest, HeldClaimsKeepTheirCpus) {
+  ledger::Claim held{"d",          "old", CpuSet{0, 4}, {{"r", "n1", "cpudevnuma000", std::nullopt, 2}},
+                     std::nullopt, true};
+  held_.emplace(ClaimUid("u"), held);
+  EXPECT_THAT(plan(claim("a", "4") + claim("b", "2")), HasSubstr("d/a: CPUs 2-3,6-7"));
+  EXPECT_THAT(plan(claim("b", "2")), HasSubstr("d/b: CPUs 1,5"));
+}
+
+TEST_F(PlanTest, TheLastSharedCpuIsNotHandedOut) {
+  EXPECT_THAT(plan(claim("a", "4") + claim("b", "4")),
+              HasSubstr("d/b: refused (noCapacity): the claim would take"));
+}
+
+TEST_F(PlanTest, AnExternalAllocatorsClaimIsJudgedByItsRules) {
+  config_.cpu.allocator = config::Allocator::kExternal;
+  config_.cpu.group_by = config::GroupBy::kMachine;
+  load();
+  const auto allocated = [](const std::string& cpus) {
+    return R"(
+status:
+  allocation:
+    devices:
+      results:
+      - {request: r, driver: dra.cpu, pool: n1, device: cpudevmachine, consumedCapacity: {dra.cpu/cpu: "2"}}
+      config:
+      - source: FromClaim
+        opaque:
+          driver: dra.cpu
+          parameters: {apiVersion: v1alpha1, cpuConfig: {cpuset: ")" +
+           cpus + R"("}}
+)";
+  };
+  EXPECT_THAT(plan(claim("a", "2", allocated("2,6"))), HasSubstr("d/a: CPUs 2,6"));
+  EXPECT_THAT(plan(claim("a", "2", allocated("2"))), HasSubstr("refused (invalid)"));
+  EXPECT_THAT(plan(claim("a", "2")), HasSubstr("has 0 opaque configurations"));
+}
+
+TEST_F(PlanTest, IndividualModeTakesOneDevicePerCpu) {
+  config_.cpu.devices = config::DeviceMode::kIndividual;
+  load();
+  const std::string three =
+      "kind: ResourceClaimTemplate\nmetadata: {name: t}\nspec:\n  spec:\n    devices:\n      requests:\n     "
+      " - name: "
+      "r\n        exactly: {deviceClassName: dra.cpu, allocationMode: ExactCount, count: 3}\n";
+  EXPECT_THAT(plan(three), HasSubstr("t: CPUs 0-1,4 (3 CPUs of 2 cores"));
+}
+
+TEST_F(PlanTest, OtherDriversClaimsAndObjectsAreLeftOut) {
+  std::vector<std::string> notes;
+  const auto claims = read_claims("kind: Pod\n---\n" + claim("a", "1"), notes);
+  ASSERT_TRUE(claims.ok());
+  EXPECT_EQ(claims->size(), 1U);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_THAT(notes[0], HasSubstr("Pod"));
+  const std::string gpu =
+      "kind: ResourceClaim\nmetadata: {name: g}\nspec: {devices: {requests: [{name: r, exactly: "
+      "{deviceClassName: "
+      "gpu}}]}}\n";
+  EXPECT_THAT(plan(gpu), HasSubstr("g: refused (invalid): no request with device class \"dra.cpu\""));
+}
+
+TEST(ReadClaims, BadInputNamesDocumentAndPath) {
+  struct Case {
+    const char* text;
+    const char* says;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {"", "no ResourceClaim"},
+           {"kind: Pod\n", "no ResourceClaim"},
+           {"a: [\n", "line"},
+           {"- 1\n", "document 1"},
+           {"metadata: {}\n", "kind is missing"},
+           {"kind: ResourceClaim\n", "metadata.name"},
+           {"kind: ResourceClaim\nmetadata: {name: 3}\n", "metadata.name"},
+           {"kind: List\nitems: 3\n", "items is no list"},
+           {"kind: List\nitems:\n- kind: ResourceClaim\n  metadata: {}\n", "items[0]"},
+           {"kind: ResourceClaim\nmetadata: {name: a}\n---\nkind: ResourceClaim\nmetadata: {name: b}\nspec: "
+            "3\n",
+            "document 2"},
+           {"kind: ResourceClaimTemplate\nmetadata: {name: a}\n", "spec.spec"}}) {
+    std::vector<std::string> notes;
+    const auto got = read_claims(c.text, notes);
+    ASSERT_FALSE(got.ok()) << c.text;
+    EXPECT_EQ(got.error().code, Errc::kInvalidInput);
+    EXPECT_THAT(got.error().text, HasSubstr(c.says));
+  }
+}
+
+TEST_F(PlanTest, DevicesAreTheSlicesThatWouldBePublished) {
+  const std::string yaml = devices_text(node_, *machine_, "yaml");
+  const Result<config::YamlNode> parsed = config::parse_yaml(yaml);
+  ASSERT_TRUE(parsed.ok()) << parsed.error().text << yaml;
+  const json::value from_json = json::parse(devices_text(node_, *machine_, "json"));
+  EXPECT_EQ(to_json(*parsed), from_json) << yaml;
+  const json::value& spec = from_json.at("items").at(0).at("spec");
+  EXPECT_EQ(spec.at("nodeName").as_string(), "n1");
+  EXPECT_EQ(spec.at("devices").as_array().size(), 2U);
+  EXPECT_EQ(spec.at("devices").at(0).at("capacity").at("dra.cpu/cpu").at("value").as_string(), "4");
+}
+
+}  // namespace
+}  // namespace dracpu::cli
