@@ -18,6 +18,10 @@ HERE = pathlib.Path(__file__).resolve().parent.parent  # test/e2e
 REPO = HERE.parent.parent
 
 
+class BedProblem(Exception):
+    """The bed did not come up; nothing was said about the driver. Exit status 75."""
+
+
 class Problem(Exception):
     """Something a person has to know, in one sentence."""
 

@@ -14,10 +14,12 @@ import time
 import traceback
 
 from e2e import control_plane, guest, peers
-from e2e.base import (CONTROL_PLANE_PACKAGES, HERE, REPO, Problem, Processes, cache_dir, eprint, log_dir,
+from e2e.base import (CONTROL_PLANE_PACKAGES, HERE, REPO, BedProblem, Problem, Processes, cache_dir, eprint, log_dir,
                       require_go, require_packages, require_root, run_dir, say, step)
 from e2e.cluster import Cluster
 from e2e.registry import CASES, Skip
+
+BED_DOWN = 75  # exit status: not a verdict on the driver
 
 
 def _arguments(argv):
@@ -61,6 +63,9 @@ def main(argv):
     except Problem as problem:
         eprint(f"test/e2e/run: {problem}")
         return 1
+    except BedProblem as problem:
+        eprint(f"test/e2e/run: the bed did not come up, the driver was not judged: {problem}")
+        return BED_DOWN
     except KeyboardInterrupt:
         left = [row["name"] for row in Processes().running()]
         eprint(f"test/e2e/run: interrupted; still running: {', '.join(left) or 'nothing'}.")
@@ -137,8 +142,11 @@ def _bring_up(options):
         raise Problem(f"There is no driver binary at {options.driver}; build it first or name one with --driver.")
     begun = time.monotonic()
     try:
-        require_packages()
-        peers.build(peers.CONTROL_PLANE + peers.NODE)
+        try:
+            require_packages()
+            peers.build(peers.CONTROL_PLANE + peers.NODE)
+        except Problem as problem:
+            raise BedProblem(str(problem)) from problem
         cluster.up()
     except BaseException as error:
         with contextlib.suppress(Exception):

@@ -2,13 +2,15 @@
 # Copyright The dracpu authors
 """What the cases work with: pods, claims, the driver, and CPU lists."""
 
+import contextlib
+import json
 import os
 import pathlib
 import re
 
 from e2e import control_plane, guest, images, peers
 from e2e.api import ApiError
-from e2e.base import REPO, Problem, State, command, digest, log_dir, run_dir, step, wait_for
+from e2e.base import REPO, BedProblem, Problem, State, command, digest, log_dir, run_dir, step, wait_for
 
 DRIVER_IMAGE = "localhost/dracpu:e2e"
 NAMESPACE = "e2e"
@@ -58,6 +60,17 @@ class Cluster:
         return target
 
     def up(self):
+        """Brings up the bed, which is none of the driver's business, and then the driver."""
+        try:
+            self._bed_up()
+        except Problem as problem:
+            raise BedProblem(str(problem)) from problem
+        with step("driver deployed", log_dir() / "driver.log"):
+            self.deploy_driver()
+            self.wait_driver()
+        State().update(driver=digest(self.driver))
+
+    def _bed_up(self):
         archive = self.driver_archive()
         self.api = control_plane.start()
         guest.start(archive)
@@ -66,10 +79,6 @@ class Cluster:
             wait_for("images in the runtime", 120,
                      lambda: guest.run("test -e /run/images-done", check=False)[0] == 0, interval=0.5)
         self.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        with step("driver deployed", log_dir() / "driver.log"):
-            self.deploy_driver()
-            self.wait_driver()
-        State().update(driver=digest(self.driver))
 
     def attach(self):
         """Takes the bed that `up` left; brings the driver up to date if it changed."""
@@ -97,11 +106,41 @@ class Cluster:
         conditions = (node or {}).get("status", {}).get("conditions", [])
         return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
-    def deploy_driver(self):
+    def deploy_driver(self, config=None):
+        """Applies the manifest; `config` is the text of a configuration file for the driver."""
         text = (REPO / "deploy/manifest/dracpu.yaml").read_text()
         for documented, used in zip(("/livez", "/readyz"), self.probe_paths):
             text = text.replace(f"path: {documented},", f"path: {used},")
+        if config is not None:
+            self.kubectl("apply", "-f", "-", stdin=json.dumps({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "dracpu-config", "namespace": "kube-system"},
+                "data": {"config.yaml": config}}))
+            text = text.replace("            - --hostname-override=$(NODE_NAME)\n",
+                                "            - --hostname-override=$(NODE_NAME)\n"
+                                "            - --config=/etc/dracpu/config.yaml\n")
+            text = text.replace("          volumeMounts:\n", "          volumeMounts:\n            - name: config\n"
+                                "              mountPath: /etc/dracpu\n")
+            text = text.replace("      volumes:\n", "      volumes:\n        - name: config\n"
+                                "          configMap: { name: dracpu-config }\n")
         self.kubectl("apply", "-f", "-", stdin=text)
+
+    @contextlib.contextmanager
+    def configured(self, config):
+        """The driver with another configuration, and as it was afterwards."""
+        self._replace_driver(config)
+        try:
+            yield
+        finally:
+            self.settle()
+            self._replace_driver(None)
+
+    def _replace_driver(self, config):
+        old = self.driver_pod()
+        self.deploy_driver(config)
+        # The API server may keep a DaemonSet as it is if only the ConfigMap changed: the pod goes in any case.
+        self.delete_driver_pod()
+        self.wait_driver(other_than=old and old["metadata"]["uid"])
+        wait_for("the kubelet to know the driver", 60, lambda: guest.health("/readyz") == 200)
 
     # -- the driver ------------------------------------------------------------------------------
 
