@@ -17,7 +17,7 @@ def _await_devices(cluster, wanted):
 
 
 def _allocated(cluster, name, device, cpus, chosen=None, count=None):
-    """A claim with an allocation as an external allocator would write it."""
+    """A pod past the scheduler, and its claim with an allocation as an external allocator would write it."""
     exactly = {"deviceClassName": "dra.cpu", "capacity": {"requests": {"dra.cpu/cpu": str(cpus)}}}
     if count:
         exactly.update(allocationMode="ExactCount", count=count)
@@ -33,7 +33,9 @@ def _allocated(cluster, name, device, cpus, chosen=None, count=None):
         devices["config"] = [{"source": "FromClaim", "requests": ["cpus"], "opaque": {
             "driver": "dra.cpu",
             "parameters": {"apiVersion": "v1alpha1", "cpuConfig": {"cpuset": chosen}}}}]
-    claim["status"] = {"allocation": {"devices": devices, "nodeSelector": {"nodeSelectorTerms": [
+    pod = cluster.pod(name, claims=[name], node=node)
+    user = {"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}
+    claim["status"] = {"reservedFor": [user], "allocation": {"devices": devices, "nodeSelector": {"nodeSelectorTerms": [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}}}
     cluster.api.call("PUT", f"{CLAIMS}/{name}/status", claim)
 
@@ -75,14 +77,12 @@ def mode_external(cluster):
         layout = attributes.get("dra.cpu/smtLayout", attributes.get("smtLayout"))
         expect(layout and "string" in layout, "a text smtLayout", attributes)
         _allocated(cluster, "chosen", "cpudevnuma001", 2, chosen="5,7")
-        cluster.pod("chosen", claims=["chosen"])
         cluster.wait_running("chosen")
         expect(cluster.seen("chosen") == {5, 7}, "CPUs 5,7", shown(cluster.seen("chosen")))
         cluster.claim("unchosen", 2)
         cluster.pod("unchosen", claims=["unchosen"])
         cluster.wait_refused("unchosen", r"has 0 opaque configurations for dra\.cpu")
         _allocated(cluster, "taken", "cpudevnuma001", 2, chosen="4-5")
-        cluster.pod("taken", claims=["taken"])
         cluster.wait_refused("taken", r"cannot be satisfied")
 
 
@@ -92,11 +92,9 @@ def mode_machine(cluster):
     with cluster.configured("apiVersion: v1alpha1\nallocator: external\ngroupBy: machine\n"):
         _await_devices(cluster, ["cpudevmachine"])
         _allocated(cluster, "spread", "cpudevmachine", 2, chosen="3,6")
-        cluster.pod("spread", claims=["spread"])
         cluster.wait_running("spread")
         expect(cluster.seen("spread") == {3, 6}, "CPUs 3,6", shown(cluster.seen("spread")))
         _allocated(cluster, "double", "cpudevmachine", 1, chosen="1-2", count=2)
-        cluster.pod("double", claims=["double"])
         cluster.wait_refused("double", r"at most 1 is supported")
 
 

@@ -185,7 +185,7 @@ class Cluster:
                 "deviceClassName": "dra.cpu", "capacity": {"requests": {"dra.cpu/cpu": str(count)}}}}]}}})
 
     def pod(self, name, claims=(), containers=None, annotations=None, restart="Always", env=None, args=(),
-            volumes=()):
+            volumes=(), node=None):
         """Creates a pod of probes. `containers` is a list of dicts that go over the plain one."""
         plain = {"image": images.PROBE, "imagePullPolicy": "Never",
                  **({"args": list(args)} if args else {}),
@@ -198,7 +198,7 @@ class Cluster:
             "spec": {"terminationGracePeriodSeconds": 1, "restartPolicy": restart,
                      "automountServiceAccountToken": False, "enableServiceLinks": False, "dnsPolicy": "Default",
                      "resourceClaims": [{"name": c, "resourceClaimName": c} for c in claims],
-                     "containers": rows, "volumes": list(volumes)}})
+                     "containers": rows, "volumes": list(volumes), **({"nodeName": node} if node else {})}})
 
     def get_pod(self, name):
         return self.api.get_or_none(f"{PODS}/{name}")
