@@ -22,8 +22,6 @@ std::string read_boot_id() {
 
 Books::Books(const Node& node, const Machine& machine, FileOps& ops)
     : node_(node),
-      node_name_(node.name),
-      driver_(node.config.publish.driver_name),
       boot_id_(read_boot_id()),
       state_(config::state_file(node.config), ops),
       cdi_(node.config.runtime.cdi_dir, ops),
@@ -56,10 +54,10 @@ Result<Books::Loaded> Books::load() {
                                        payload.error().text,
                                        aside.ok() ? aside->string() : aside.error().text));
   }
-  if (!state.node.empty() && state.node != node_name_) {
+  if (!state.node.empty() && state.node != node_.name) {
     Result<std::filesystem::path> aside = state_.set_aside();
     out.warnings.push_back(fmt::format("state file \"{}\" is of node \"{}\", this is \"{}\"; kept as {}",
-                                       state_.path().string(), state.node, node_name_,
+                                       state_.path().string(), state.node, node_.name,
                                        aside.ok() ? aside->string() : aside.error().text));
     state.claims.clear();
   }
@@ -105,7 +103,7 @@ Result<Books::Loaded> Books::load() {
 }
 
 Status Books::write_state() {
-  State state{boot_id_, node_name_, driver_, {}};
+  State state{boot_id_, node_.name, node_.config.publish.driver_name, {}};
   {
     const Locked lock(mutex_);
     state.claims = ledger_.claims();

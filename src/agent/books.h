@@ -69,8 +69,6 @@ class Books {
   Status write_state();
 
   const Node& node_;
-  std::string node_name_;
-  std::string driver_;
   std::string boot_id_;
   store::StateFile state_;
   cdi::Directory cdi_;

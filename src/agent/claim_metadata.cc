@@ -26,8 +26,7 @@ json::object device_json(const Node& node, const std::vector<device::Device>& de
   const std::string& driver = node.config.publish.driver_name;
   json::object attributes;
   if (const device::Device* device = device::device_by_name(devices, grant.device)) {
-    for (const auto& [name, value] : device->attributes)
-      attributes[name] = json::parse(kube::attribute_json(value));
+    for (const auto& [name, value] : device->attributes) attributes[name] = kube::attribute_json(value);
   }
   if (node.config.cpu.devices == config::DeviceMode::kGrouped) {
     attributes[driver + "/allocatedNumCPUs"] = {{"int", grant.cpus}};

@@ -185,6 +185,11 @@ Result<ledger::Request> request_of(const kube::Claim& claim, const kube::Allocat
 
 }  // namespace
 
+ClaimContext claim_context(const Node& node, const Machine& machine) {
+  return {node.config.publish.driver_name, node.name, node.config.cpu, &machine.devices, machine.managed,
+          node.config.node.reserved_cpus};
+}
+
 Result<std::vector<ledger::Request>> requests_of(const kube::Claim& claim, const ClaimUid& uid,
                                                  const ClaimContext& context) {
   const std::string full_name = claim.ns + "/" + claim.name;

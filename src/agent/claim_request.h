@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/node.h"
 #include "base/cpuset.h"
 #include "base/ids.h"
 #include "base/result.h"
@@ -37,6 +38,9 @@ struct ClaimContext {
   CpuSet managed;                                        // the same
   CpuSet reserved;
 };
+
+// Refers to the machine's devices.
+ClaimContext claim_context(const Node& node, const Machine& machine);
 
 // `uid` is the one that the kubelet named.
 Result<std::vector<ledger::Request>> requests_of(const kube::Claim& claim, const ClaimUid& uid,

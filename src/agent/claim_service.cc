@@ -51,9 +51,7 @@ ClaimService::ClaimService(const Node& node, std::shared_ptr<const Machine> mach
       metrics_(metrics),
       hooks_(std::move(hooks)),
       machine_(std::move(machine)),
-      context_{
-          node.config.publish.driver_name, node.name, node.config.cpu, &machine_->devices, machine_->managed,
-          node.config.node.reserved_cpus},
+      context_(claim_context(node, *machine_)),
       metadata_(node) {
   update_gauges();
   worker_.post([this] {
@@ -67,8 +65,7 @@ ClaimService::ClaimService(const Node& node, std::shared_ptr<const Machine> mach
 
 void ClaimService::set_machine(std::shared_ptr<const Machine> machine) {
   machine_ = std::move(machine);
-  context_.devices = &machine_->devices;
-  context_.managed = machine_->managed;
+  context_ = claim_context(node_, *machine_);
   update_gauges();
 }
 
@@ -346,12 +343,14 @@ void ClaimService::release_lost(const ClaimUid& uid, const std::string& why) {
 void ClaimService::update_gauges() {
   books_.with_ledger([&](const ledger::Ledger& l) {
     std::size_t allocated = 0;
-    for (const auto& [uid, claim] : l.claims()) allocated += claim.cpus.size();
+    std::size_t offline = 0;
+    for (const auto& [uid, claim] : l.claims()) {
+      allocated += claim.cpus.size();
+      offline += (claim.cpus & l.offline()).size();
+    }
     metrics_.allocated_cpus.set(allocated);
     metrics_.available_cpus.set(l.free().size());
     metrics_.reserved_cpus.set(node_.config.node.reserved_cpus.size());
-    std::size_t offline = 0;
-    for (const auto& [uid, claim] : l.claims()) offline += (claim.cpus & l.offline()).size();
     metrics_.offline_claimed_cpus.set(offline);
     metrics_.resource_claims_active.set(l.claims().size());
   });

@@ -35,18 +35,27 @@ Result<std::string> node_name(const config::Config& config) {
 
 }  // namespace
 
+Result<topology::ReadOptions> machine_files(const std::filesystem::path& root,
+                                            const std::filesystem::path& overlay) {
+  topology::ReadOptions out;
+  if (!root.empty()) out.root = root;
+  if (!overlay.empty()) {
+    Result<config::OverlayFiles> files = config::read_overlay(overlay);
+    if (!files.ok()) return std::move(files).error();
+    out.overlay = *std::move(files);
+  }
+  return out;
+}
+
 Result<Node> build_node(const config::Config& config) {
   Node out;
   out.config = config;
   Result<std::string> name = node_name(config);
   if (!name.ok()) return std::move(name).error();
   out.name = *std::move(name);
-  if (!config.node.host_root.empty()) out.files.root = config.node.host_root;
-  if (!config.node.sysfs_overlay.empty()) {
-    Result<config::OverlayFiles> overlay = config::read_overlay(config.node.sysfs_overlay);
-    if (!overlay.ok()) return std::move(overlay).error();
-    out.files.overlay = *std::move(overlay);
-  }
+  Result<topology::ReadOptions> files = machine_files(config.node.host_root, config.node.sysfs_overlay);
+  if (!files.ok()) return std::move(files).error();
+  out.files = *std::move(files);
   return out;
 }
 

@@ -10,6 +10,7 @@
 #ifndef DRACPU_AGENT_NODE_H_
 #define DRACPU_AGENT_NODE_H_
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ struct Machine {
   std::vector<std::string> warnings;  // for the log
 };
 
+// Files below `root` (empty: "/"), behind those of a sysfs overlay file (empty: none).
+Result<topology::ReadOptions> machine_files(const std::filesystem::path& root,
+                                            const std::filesystem::path& overlay);
 Result<Node> build_node(const config::Config& config);
 Result<std::shared_ptr<const Machine>> read_machine(const Node& node);
 // How claims of this node get their CPUs; keeps the layout alive.

@@ -143,9 +143,7 @@ Result<Plan> make_plan(const Node& node, const Machine& machine, const PlanInput
   const std::vector<std::string> no_env;
   (void)ledger.create({ContainerId("other"), {PodUid("other"), "other"}, "other", &no_env, ""});
 
-  const ClaimContext context{
-      node.config.publish.driver_name, node.name, node.config.cpu, &machine.devices, machine.managed,
-      node.config.node.reserved_cpus};
+  const ClaimContext context = claim_context(node, machine);
   Plan out;
   for (kube::Claim claim : input.claims) {
     PlannedClaim planned{claim.ns, claim.name, claim.uid, !claim.allocation, {}, CpuSet()};

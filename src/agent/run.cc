@@ -111,7 +111,7 @@ int run(const config::Config& config) {
   observe::HealthState health({"guard", "nri", "kubelet", "slices"});
   health.expect_beat("main", kMainBeat);
 
-  const kubelet::ServerOptions kubelet_options{config.runtime.kubelet_root_dir, config.publish.driver_name};
+  const kubelet::ServerOptions kubelet_options = server_options(config);
   if (Status s = kubelet::check_options(kubelet_options); !s.ok()) {
     log_error("Cannot start", s.error());
     return 1;

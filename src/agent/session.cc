@@ -18,14 +18,14 @@ using observe::log_warning;
 constexpr std::chrono::seconds kTick{2};     // also how late hotplug is noticed
 constexpr std::chrono::hours kLostCheck{1};  // RULINGS 10
 
-kubelet::ServerOptions server_options(const Node& node) {
+}  // namespace
+
+kubelet::ServerOptions server_options(const config::Config& config) {
   kubelet::ServerOptions out;
-  out.kubelet_root_dir = node.config.runtime.kubelet_root_dir;
-  out.driver_name = node.config.publish.driver_name;
+  out.kubelet_root_dir = config.runtime.kubelet_root_dir;
+  out.driver_name = config.publish.driver_name;
   return out;
 }
-
-}  // namespace
 
 Status timed_step(observe::Metrics& metrics, std::string_view name, const std::function<Status()>& work) {
   const auto begun = std::chrono::steady_clock::now();
@@ -104,7 +104,8 @@ void Session::start_runtime() {
 }
 
 Status Session::start_kubelet() {
-  Result<std::unique_ptr<kubelet::Server>> server = kubelet::Server::start(server_options(node_), *claims_);
+  Result<std::unique_ptr<kubelet::Server>> server =
+      kubelet::Server::start(server_options(node_.config), *claims_);
   if (!server.ok()) return std::move(server).error();
   server_ = *std::move(server);
   is_health_due_ = true;

@@ -42,6 +42,8 @@ enum class TermEnd {
   kFatal,     // cannot serve; the log says why
 };
 
+kubelet::ServerOptions server_options(const config::Config& config);
+
 // Runs `work`, and notes its name and time in the log and the metric.
 Status timed_step(observe::Metrics& metrics, std::string_view name, const std::function<Status()>& work);
 

@@ -29,6 +29,30 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+void append_html(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+}
+
 std::string random_hex(std::size_t bytes) {
   std::vector<unsigned char> raw(bytes);
   if (::getrandom(raw.data(), raw.size(), 0) != static_cast<ssize_t>(raw.size())) {

@@ -29,6 +29,9 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
+// For the text of an HTML or XML element, or a quoted attribute.
+void append_html(std::string& out, std::string_view text);
+
 // n random bytes as lower-case hex, from the kernel.
 std::string random_hex(std::size_t bytes);
 

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cdi/folder.h"
 #include "cdi/spec.h"
 
 namespace dracpu::cdi {
@@ -27,22 +28,6 @@ static_assert(1 + kFilePrefix.size() + kMaxUid + kLeftoverSuffix.size() <= 255);
 
 bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-Error folder_error(std::string_view step, const fs::path& dir, const std::error_code& ec) {
-  return make_error(Errc::kUnavailable, "{} folder \"{}\": {}", step, dir.string(), ec.message());
-}
-
-// The names in the folder, sorted; none if it is missing.
-Result<std::vector<std::string>> names_in(const fs::path& dir) {
-  std::error_code ec;
-  std::vector<std::string> out;
-  fs::directory_iterator it(dir, ec);
-  if (ec == std::errc::no_such_file_or_directory) return out;
-  for (; !ec && it != fs::directory_iterator(); it.increment(ec)) out.push_back(it->path().filename());
-  if (ec) return folder_error("read", dir, ec);
-  std::sort(out.begin(), out.end());
-  return out;
 }
 
 // A fifo or device under our name must not block the reader, and a link must not lead elsewhere.
@@ -122,20 +107,10 @@ fs::path Directory::claim_path(const ClaimUid& uid) const {
   return dir_ / fmt::format("{}{}{}", kFilePrefix, uid.get(), kFileSuffix);
 }
 
-Status Directory::ensure_dir() const {
-  std::error_code ec;
-  const bool made = fs::create_directories(dir_, ec);
-  if (ec) return folder_error("make", dir_, ec);
-  if (!made) return ok_status();
-  fs::permissions(dir_, fs::perms{0755}, ec);  // whatever the umask says
-  if (ec) return folder_error("set mode of", dir_, ec);
-  return ok_status();
-}
-
 Status Directory::write_claim(const ClaimUid& uid, const CpuSet& cpus) {
   if (Status s = check_uid(uid); !s.ok()) return s;
   if (cpus.empty()) return make_error(Errc::kInvalidInput, "claim \"{}\" has no CPUs to write", uid.get());
-  if (Status s = ensure_dir(); !s.ok()) return s;
+  if (Status s = make_folder(dir_); !s.ok()) return s;
   // First ours, then out of the old file: a crash between leaves two definitions, which the next write mends,
   // and never none.
   if (Status s = replace_file(ops_, claim_path(uid), claim_spec(uid, cpus), kMode); !s.ok()) return s;

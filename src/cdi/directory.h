@@ -81,7 +81,6 @@ class Directory {
   Result<std::size_t> sweep();
 
  private:
-  Status ensure_dir() const;
   Status drop_from_old_file(const ClaimUid& uid);
 
   std::filesystem::path dir_;

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "cdi/directory.h"
+#include "cdi/folder.h"
 
 namespace dracpu::cdi {
 namespace {
@@ -29,13 +30,6 @@ Status check_name(std::string_view what, std::string_view name) {
                     name.substr(0, 64));
 }
 
-Status make_folders(const fs::path& dir) {
-  std::error_code failed;
-  fs::create_directories(dir, failed);
-  if (failed) return make_error(Errc::kUnavailable, "make folder \"{}\": {}", dir.string(), failed.message());
-  return ok_status();
-}
-
 // The UID of "<prefix><UID>_<request>.json"; nothing for other names. UIDs have no "_".
 std::optional<ClaimUid> uid_in(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix) || !name.ends_with(".json")) return std::nullopt;
@@ -48,22 +42,15 @@ std::optional<ClaimUid> uid_in(std::string_view name, std::string_view prefix) {
 // Removes the CDI files for which `goes` says so.
 template <typename Goes>
 Result<std::size_t> remove_files(const fs::path& dir, const std::string& prefix, Goes goes) {
-  std::error_code failed;
+  const Result<std::vector<std::string>> names = names_in(dir);
+  if (!names.ok()) return names.error();
   std::size_t removed = 0;
-  fs::directory_iterator it(dir, failed);
-  if (failed == std::errc::no_such_file_or_directory) return removed;
-  for (; !failed && it != fs::directory_iterator(); it.increment(failed)) {
-    const std::string name = it->path().filename();
+  for (const std::string& name : *names) {
     const std::optional<ClaimUid> uid = uid_in(name, prefix);
     if (!uid || !goes(*uid)) continue;
-    std::error_code not_removed;
-    fs::remove(it->path(), not_removed);
-    if (not_removed) {
-      return make_error(Errc::kUnavailable, "remove \"{}\": {}", it->path().string(), not_removed.message());
-    }
+    if (Status s = remove_file(unsynced_file_ops(), dir / name); !s.ok()) return std::move(s).error();
     ++removed;
   }
-  if (failed) return make_error(Errc::kUnavailable, "read folder \"{}\": {}", dir.string(), failed.message());
   return removed;
 }
 
@@ -92,7 +79,7 @@ Result<std::string> MetadataFiles::write(const MetadataPlace& place, std::string
     if (Status s = check_name("claim name in the pod", place.pod_claim); !s.ok()) return std::move(s).error();
   }
   const fs::path file = dir_ / (place.ns + "_" + place.claim) / place.request / "metadata.json";
-  if (Status s = make_folders(file.parent_path()); !s.ok()) return std::move(s).error();
+  if (Status s = make_folder(file.parent_path()); !s.ok()) return std::move(s).error();
   if (Status s = replace_file(unsynced_file_ops(), file, content, kMode); !s.ok())
     return std::move(s).error();
 
@@ -108,7 +95,7 @@ Result<std::string> MetadataFiles::write(const MetadataPlace& place, std::string
                                 {{"mounts", json::array{{{"hostPath", file.string()},
                                                          {"containerPath", inside},
                                                          {"options", json::array{"ro", "bind"}}}}}}}}}}};
-  if (Status s = make_folders(cdi_dir_); !s.ok()) return std::move(s).error();
+  if (Status s = make_folder(cdi_dir_); !s.ok()) return std::move(s).error();
   if (Status s = replace_file(unsynced_file_ops(), cdi_file(place.uid, place.request),
                               json::serialize(spec) + "\n", kMode);
       !s.ok()) {

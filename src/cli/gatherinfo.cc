@@ -8,18 +8,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <utility>
 
+#include "agent/node.h"
 #include "base/file.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
 #include "cli/command_line.h"
-#include "cli/topology.h"
-#include "config/overlay.h"
+#include "cli/process.h"
 #include "config/yaml.h"
+#include "device/build.h"
 #include "observe/log.h"
 #include "observe/metrics.h"
 #include "topology/reader.h"
@@ -46,25 +45,22 @@ fs::path as_seen_by(const FoundDriver& driver, const fs::path& proc, const fs::p
 }
 
 fs::path host_root() {
-  const char* root = std::getenv("HOST_ROOT");
-  return root == nullptr || *root == '\0' ? fs::path("/") : fs::path(root);
+  const std::string root = environment().host_root;
+  return root.empty() ? fs::path("/") : fs::path(root);
 }
 
 // The machine as the driver sees it.
 Result<topology::Topology> machine_of(const FoundDriver& driver, const config::Config& config,
                                       const fs::path& proc, std::vector<std::string>& notes) {
-  topology::ReadOptions read;
-  read.root = config.node.host_root.empty() ? host_root() : config.node.host_root;
-  if (!config.node.sysfs_overlay.empty()) {
-    Result<config::OverlayFiles> overlay =
-        config::read_overlay(as_seen_by(driver, proc, config.node.sysfs_overlay));
-    if (overlay.ok()) {
-      read.overlay = *std::move(overlay);
-    } else {
-      notes.push_back(overlay.error().text);
-    }
+  const fs::path root = config.node.host_root.empty() ? host_root() : config.node.host_root;
+  fs::path overlay = config.node.sysfs_overlay;
+  if (!overlay.empty()) overlay = as_seen_by(driver, proc, overlay);
+  Result<topology::ReadOptions> files = agent::machine_files(root, overlay);
+  if (!files.ok()) {
+    notes.push_back(files.error().text);
+    files = agent::machine_files(root, {});
   }
-  return topology::read_topology(read);
+  return topology::read_topology(*files);
 }
 
 // The text of an optional setting, left out when it is the zero value.
@@ -94,7 +90,6 @@ std::string cpu_part(const topology::Topology& t, const topology::Cpu& c) {
   const CpuSet& siblings = t.siblings(c.id);
   CpuSet others = siblings;
   others.erase(c.id);
-  const bool has_pmu = t.core_type_source == topology::CoreTypeSource::kPmuDevices;
   std::string out = fmt::format("    - cpuID: {}\n", c.id.get());
   const auto number = [&out](std::string_view key, std::int64_t value) {
     out += fmt::format("      {}: {}\n", key, value);
@@ -109,7 +104,7 @@ std::string cpu_part(const topology::Topology& t, const topology::Cpu& c) {
   words("numaNodeCPUSet", c.node ? t.nodes.at(*c.node).cpus.to_string() : std::string());
   number("sibling", others.size() == 1 ? static_cast<std::int64_t>(others.first()->get()) : -1);
   words("siblings", siblings.to_string());
-  words("coreType", std::string(core_type_name(has_pmu ? c.type : topology::CoreType::kStandard)));
+  words("coreType", std::string(device::public_core_type(t, c)));
   number("uncoreCacheID", c.l3 ? t.l3_groups[*c.l3].label : -1);
   return out;
 }
@@ -234,8 +229,7 @@ int run_gatherinfo(const std::string& output_dir, bool to_stdout) {
   }
   const std::string text = report(*machine, config);
   if (to_stdout) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return std::fflush(stdout) == 0 ? 0 : 1;
+    return print_result(text, kOk);
   }
   const Result<std::string> path = write_report(output_dir, text);
   if (!path) {

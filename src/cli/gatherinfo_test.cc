@@ -37,6 +37,7 @@ class GatherInfoTest : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << text;
   }
   std::filesystem::path proc() const { return dir_.path() / "proc"; }
+  std::filesystem::path root_of(int pid) const { return proc() / std::to_string(pid) / "root"; }
 
   test::TempDir dir_;
   std::vector<std::string> notes_;
@@ -66,7 +67,7 @@ TEST_F(GatherInfoTest, FindsTheDriverAndNotItsSubcommands) {
 
 TEST_F(GatherInfoTest, FilesAreReadThroughTheDriversRootAndFolder) {
   process(100, "dracpu", {"/dracpu", "--config=/etc/dracpu/config.yaml"});
-  put(proc() / "100/root/etc/dracpu/config.yaml", "apiVersion: v1alpha1\nreservedCPUs: \"0-1\"\n");
+  put(root_of(100) / "etc/dracpu/config.yaml", "apiVersion: v1alpha1\nreservedCPUs: \"0-1\"\n");
   config::Config config = config_of(*find_driver(proc(), 1), proc(), notes_);
   EXPECT_EQ(config.node.reserved_cpus.to_string(), "0-1");
   EXPECT_TRUE(notes_.empty());
@@ -84,7 +85,7 @@ TEST_F(GatherInfoTest, WhatCannotBeReadFallsBackAndIsTold) {
   EXPECT_EQ(config.node.reserved_cpus.to_string(), "2") << "the flags are known";
   ASSERT_EQ(notes_.size(), 1U);
   EXPECT_THAT(notes_[0], HasSubstr("gone.yaml"));
-  put(proc() / "100/root/gone.yaml", "groupBy: nonsense\n");
+  put(root_of(100) / "gone.yaml", "groupBy: nonsense\n");
   config = config_of(*find_driver(proc(), 1), proc(), notes_);
   EXPECT_EQ(notes_.size(), 2U);
   EXPECT_EQ(config.cpu.group_by, config::GroupBy::kNumaNode);

@@ -3,37 +3,23 @@
 
 #include "cli/introspect.h"
 
-#include <fmt/format.h>
-
+#include <boost/json.hpp>
 #include <string_view>
 
-#include "observe/escape.h"
+#include "cli/yaml_form.h"
 
 namespace dracpu::cli {
 
 std::string metrics_as_json(const std::vector<observe::MetricInfo>& metrics) {
-  std::string out = "[";
+  boost::json::array out;
   for (const observe::MetricInfo& metric : metrics) {
-    out += &metric == metrics.data() ? "\n  {" : ",\n  {";
-    const auto member = [&out](std::string_view key, std::string_view value) {
-      out += fmt::format("\n    \"{}\": ", key);
-      observe::append_json_string(out, value);
-      out += ',';
-    };
-    member("name", metric.name);
-    member("type", name_of(metric.kind));
-    member("stability", "ALPHA");
-    member("help", metric.help);
-    out += "\n    \"labels\": [";
-    for (const std::string_view& label : metric.labels) {
-      out += &label == metric.labels.data() ? "\n      " : ",\n      ";
-      observe::append_json_string(out, label);
-    }
-    out += metric.labels.empty() ? "]" : "\n    ]";
-    out += "\n  }";
+    out.push_back({{"name", metric.name},
+                   {"type", name_of(metric.kind)},
+                   {"stability", "ALPHA"},
+                   {"help", metric.help},
+                   {"labels", boost::json::array(metric.labels.begin(), metric.labels.end())}});
   }
-  out += metrics.empty() ? "]\n" : "\n]\n";
-  return out;
+  return to_pretty_json(out);
 }
 
 }  // namespace dracpu::cli

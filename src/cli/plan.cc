@@ -4,14 +4,12 @@
 #include "cli/plan.h"
 
 #include <boost/json.hpp>
-#include <cstdio>
-#include <cstdlib>
 #include <set>
 #include <utility>
 
 #include "agent/state_codec.h"
 #include "base/file.h"
-#include "cli/topology.h"
+#include "cli/process.h"
 #include "cli/yaml_form.h"
 #include "config/load.h"
 #include "device/build.h"
@@ -23,19 +21,11 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr int kOk = 0;
-constexpr int kBadInput = 2;
-constexpr int kRefused = 3;
 constexpr std::size_t kMaxValues = 2'000'000;  // some ten thousand claims
 
 int bad_input(const Error& error) {
-  std::fputs(fmt::format("dracpu: {}\n", error.text).c_str(), stderr);
+  complain(error.text);
   return kBadInput;
-}
-
-int print(const std::string& text, int status) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  return std::fflush(stdout) == 0 ? status : 1;
 }
 
 struct NodeAndMachine {
@@ -47,10 +37,7 @@ struct NodeAndMachine {
 Result<NodeAndMachine> load(const CommandLine& line) {
   config::Flags flags;
   if (!line.config_file.empty()) flags.config = line.config_file;
-  config::Env env;
-  if (const char* name = std::getenv("NODE_NAME")) env.node_name = name;
-  if (const char* root = std::getenv("HOST_ROOT")) env.host_root = root;
-  Result<config::Loaded> loaded = config::load(flags, env);
+  Result<config::Loaded> loaded = config::load(flags, environment());
   if (!loaded.ok()) return std::move(loaded).error();
   if (!line.sysfs_root.empty()) loaded->config.node.host_root = line.sysfs_root;
   NodeAndMachine out;
@@ -60,8 +47,7 @@ Result<NodeAndMachine> load(const CommandLine& line) {
   Result<std::shared_ptr<const agent::Machine>> machine = agent::read_machine(out.node);
   if (!machine.ok()) return std::move(machine).error();
   out.machine = *std::move(machine);
-  for (const std::string& w : out.machine->warnings)
-    std::fputs(fmt::format("dracpu: {}\n", w).c_str(), stderr);
+  for (const std::string& w : out.machine->warnings) complain(w);
   return out;
 }
 
@@ -192,15 +178,9 @@ std::string devices_text(const agent::Node& node, const agent::Machine& machine,
   json::array items;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const kube::WireSlice wire = kube::encode_slice(slices[i], {}, mapping);
-    items.push_back(
-        {{"apiVersion", "resource.k8s.io/v1"},
-         {"kind", "ResourceSlice"},
-         {"metadata", {{"generateName", fmt::format("{:05}-{}-{}-", i, driver, node.name)}}},
-         {"spec",
-          {{"driver", driver},
-           {"nodeName", node.name},
-           {"pool", {{"name", node.name}, {"generation", 1}, {"resourceSliceCount", slices.size()}}},
-           {"devices", json::parse(wire.devices)}}}});
+    json::value body = json::parse(kube::create_body({driver, node.name, "", 1, slices.size()}, i, wire));
+    body.at("metadata").as_object().erase("ownerReferences");  // the Node object is the cluster's
+    items.push_back(std::move(body));
   }
   const json::value list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items)}};
   return form == "json" ? to_pretty_json(list) : to_yaml(list);
@@ -233,7 +213,7 @@ std::string plan_text(const agent::Plan& plan, const agent::Machine& machine, st
 int run_devices(const CommandLine& line) {
   const Result<NodeAndMachine> loaded = load(line);
   if (!loaded.ok()) return bad_input(loaded.error());
-  return print(devices_text(loaded->node, *loaded->machine, line.output), kOk);
+  return print_result(devices_text(loaded->node, *loaded->machine, line.output), kOk);
 }
 
 int run_plan(const CommandLine& line) {
@@ -245,7 +225,7 @@ int run_plan(const CommandLine& line) {
   std::vector<std::string> notes;
   Result<std::vector<kube::Claim>> claims = read_claims(*text, notes);
   if (!claims.ok()) return bad_input(std::move(claims).error().while_doing("\"" + line.claims_file + "\""));
-  for (const std::string& note : notes) std::fputs(fmt::format("dracpu: {}\n", note).c_str(), stderr);
+  for (const std::string& note : notes) complain(note);
   input.claims = *std::move(claims);
   if (line.free_cpus) {
     Result<CpuSet> free = CpuSet::parse(*line.free_cpus);
@@ -263,7 +243,7 @@ int run_plan(const CommandLine& line) {
   if (!plan.ok()) return bad_input(plan.error());
   bool is_refused = false;
   for (const agent::PlannedClaim& claim : plan->claims) is_refused = is_refused || !claim.cpus.ok();
-  return print(plan_text(*plan, *loaded->machine, line.output), is_refused ? kRefused : kOk);
+  return print_result(plan_text(*plan, *loaded->machine, line.output), is_refused ? kRefused : kOk);
 }
 
 }  // namespace dracpu::cli

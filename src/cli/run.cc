@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "cli/gatherinfo.h"
 #include "cli/introspect.h"
 #include "cli/plan.h"
+#include "cli/process.h"
 #include "cli/topology.h"
 #include "config/load.h"
 #include "observe/bind_address.h"
@@ -23,21 +23,6 @@
 
 namespace dracpu::cli {
 namespace {
-
-constexpr int kOk = 0;
-constexpr int kFailed = 1;
-constexpr int kBadInput = 2;
-constexpr int kRefused = 3;
-
-void put(std::FILE* stream, std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stream);
-  std::fflush(stream);
-}
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // Release 0.3.0 only logs an address that does not work; the new form is told at once.
 Status check_addresses(const config::Config& config) {
@@ -55,7 +40,7 @@ Status check_addresses(const config::Config& config) {
 }
 
 int run_daemon(const CommandLine& line, DaemonMain daemon) {
-  const config::Env env{environment("HOST_ROOT"), environment("NODE_NAME")};
+  const config::Env env = environment();
   const Result<config::Loaded> loaded = config::load(line.flags, env);
   if (!loaded) {
     observe::log_error("Configuration refused", loaded.error());
@@ -90,7 +75,7 @@ int run_health(const CommandLine& line) {
   const Result<observe::HttpReply> reply =
       observe::http_get(line.address, line.health_path, std::chrono::seconds(line.timeout_seconds));
   if (!reply) {
-    put(stderr, fmt::format("dracpu: {}\n", reply.error().text));
+    complain(reply.error().text);
     return reply.error().code == Errc::kInvalidInput ? kBadInput : kFailed;
   }
   put(stdout, reply->body);

@@ -3,36 +3,27 @@
 
 #include "cli/topology.h"
 
-#include <cstdio>
-#include <cstdlib>
+#include <boost/json.hpp>
 #include <optional>
 #include <utility>
 
-#include "config/overlay.h"
-#include "observe/escape.h"
+#include "agent/node.h"
+#include "cli/process.h"
 #include "topology/picture.h"
 #include "topology/reader.h"
 
 namespace dracpu::cli {
 namespace {
 
+namespace json = boost::json;
+
 using topology::CacheGroup;
 using topology::Cpu;
 using topology::Topology;
 
-constexpr int kBadInput = 2;
-
-std::string text(std::string_view value) {
-  std::string out;
-  observe::append_json_string(out, value);
-  return out;
-}
-
-std::string text(const CpuSet& cpus) { return text(cpus.to_string()); }
-
 template <typename T>
-std::string or_null(const std::optional<T>& value) {
-  return value ? fmt::format("{}", *value) : "null";
+json::value or_null(const std::optional<T>& value) {
+  return value ? json::value(*value) : json::value(nullptr);
 }
 
 template <typename T>
@@ -40,136 +31,114 @@ int or_minus_one(const std::optional<T>& id) {
   return id ? static_cast<int>(id->get()) : -1;
 }
 
-// `[` … `]` with one element a line.
-class Lines {
- public:
-  Lines(std::string& out, std::string_view key) : out_(out) { out_ += fmt::format(",\n  \"{}\": [", key); }
-  void add(const std::string& element) {
-    out_ += is_first_ ? "\n    " : ",\n    ";
-    is_first_ = false;
-    out_ += element;
-  }
-  void end() { out_ += is_first_ ? "]" : "\n  ]"; }
-
- private:
-  std::string& out_;
-  bool is_first_ = true;
-};
-
-std::string cpu_json(const Topology& t, const Cpu& c) {
-  return fmt::format(
-      "{{\"cpuID\": {}, \"coreID\": {}, \"socketID\": {}, \"dieID\": {}, \"clusterID\": {}, \"numaNodeID\": "
-      "{}, "
-      "\"uncoreCacheID\": {}, \"coreType\": \"{}\", \"capacity\": {}, \"online\": true, \"siblings\": {}}}",
-      c.id.get(), c.core_label.value_or(-1), or_minus_one(c.socket), c.die.value_or(-1),
-      c.cluster.value_or(-1), or_minus_one(c.node), c.l3 ? t.l3_groups[*c.l3].label : -1,
-      core_type_name(c.type), or_null(c.capacity), text(t.siblings(c.id)));
+// `facts` is null for a CPU that is offline or tells nothing.
+json::object cpu_json(const Topology& t, CpuId id, const Cpu* facts) {
+  const Cpu nothing;
+  const Cpu& c = facts == nullptr ? nothing : *facts;
+  return {{"cpuID", id.get()},
+          {"coreID", c.core_label.value_or(-1)},
+          {"socketID", or_minus_one(c.socket)},
+          {"dieID", c.die.value_or(-1)},
+          {"clusterID", c.cluster.value_or(-1)},
+          {"numaNodeID", or_minus_one(c.node)},
+          {"uncoreCacheID", c.l3 ? t.l3_groups[*c.l3].label : -1},
+          {"coreType", facts == nullptr ? json::value(nullptr) : json::value(name_of(c.type))},
+          {"capacity", or_null(c.capacity)},
+          {"online", t.online.contains(id)},
+          {"siblings", facts == nullptr ? std::string() : t.siblings(id).to_string()}};
 }
 
-// What is known of a CPU without facts: its number.
-std::string bare_cpu_json(CpuId cpu, bool is_online) {
-  return fmt::format(
-      "{{\"cpuID\": {}, \"coreID\": -1, \"socketID\": -1, \"dieID\": -1, \"clusterID\": -1, \"numaNodeID\": "
-      "-1, "
-      "\"uncoreCacheID\": -1, \"coreType\": null, \"capacity\": null, \"online\": {}, \"siblings\": \"\"}}",
-      cpu.get(), is_online);
-}
-
-std::string node_json(const topology::Node& node) {
-  std::string pools;
+json::object node_json(const topology::Node& node) {
+  json::array pools;
   for (const topology::HugepagePool& p : node.hugepages) {
-    pools += fmt::format("{}{{\"pageSizeBytes\": {}, \"total\": {}, \"free\": {}}}",
-                         pools.empty() ? "" : ", ", p.page_bytes, p.total, p.free);
+    pools.push_back({{"pageSizeBytes", p.page_bytes}, {"total", p.total}, {"free", p.free}});
   }
-  std::string distances;
-  for (const auto& [other, distance] : node.distance) {
-    distances += fmt::format("{}{}", distances.empty() ? "" : ", ", distance);
-  }
-  return fmt::format(
-      "{{\"id\": {}, \"cpus\": {}, \"memTotalBytes\": {}, \"hugepages\": [{}], \"distances\": [{}]}}",
-      node.id.get(), text(node.cpus), or_null(node.memory_bytes), pools, distances);
+  json::array distances;
+  for (const auto& [other, distance] : node.distance) distances.push_back(distance);
+  return {{"id", node.id.get()},
+          {"cpus", node.cpus.to_string()},
+          {"memTotalBytes", or_null(node.memory_bytes)},
+          {"hugepages", std::move(pools)},
+          {"distances", std::move(distances)}};
 }
 
-std::string cache_json(int level, const CacheGroup& group) {
-  return fmt::format("{{\"level\": {}, \"id\": {}, \"cpus\": {}, \"sizeBytes\": {}}}", level, group.label,
-                     text(group.cpus), or_null(group.size_bytes));
+json::object cache_json(int level, const CacheGroup& group) {
+  return {{"level", level},
+          {"id", group.label},
+          {"cpus", group.cpus.to_string()},
+          {"sizeBytes", or_null(group.size_bytes)}};
+}
+
+// Like JSON with indent, but each element of a list on one line: 512 CPUs stay readable.
+std::string one_line_each(const json::object& root) {
+  std::string out;
+  for (const auto& [key, value] : root) {
+    out += fmt::format("{}\n  {}: ", out.empty() ? "{" : ",", json::serialize(json::string(key)));
+    const json::array* list = value.if_array();
+    if (list == nullptr || list->empty()) {
+      out += json::serialize(value);
+      continue;
+    }
+    for (const json::value& item : *list) {
+      out += (&item == list->data() ? "[\n    " : ",\n    ") + json::serialize(item);
+    }
+    out += "\n  ]";
+  }
+  return out + "\n}\n";
 }
 
 }  // namespace
 
-std::string_view core_type_name(topology::CoreType type) {
-  switch (type) {
-    case topology::CoreType::kPerformance:
-      return "p-core";
-    case topology::CoreType::kMiddle:
-      return "m-core";
-    case topology::CoreType::kEfficiency:
-      return "e-core";
-    case topology::CoreType::kStandard:
-      break;
-  }
-  return "standard";
-}
-
 Result<Topology> read_machine(const MachineFiles& files) {
-  topology::ReadOptions read;
-  if (!files.sysfs_root.empty()) {
-    read.root = files.sysfs_root;
-  } else if (const char* host = std::getenv("HOST_ROOT"); host != nullptr && *host != '\0') {
-    read.root = host;
-  }
-  if (!files.overlay.empty()) {
-    Result<config::OverlayFiles> overlay = config::read_overlay(files.overlay);
-    if (!overlay) return std::move(overlay).error();
-    read.overlay = *std::move(overlay);
-  }
-  return topology::read_topology(read);
+  const std::string& root = files.sysfs_root;
+  const Result<topology::ReadOptions> read =
+      agent::machine_files(root.empty() ? environment().host_root : root, files.overlay);
+  if (!read.ok()) return read.error();
+  return topology::read_topology(*read);
 }
 
 std::string topology_json(const Topology& t) {
-  std::string out = fmt::format(
-      "{{\n  \"topology\": {{\"numCPUs\": {}, \"numCores\": {}, \"numUncoreCache\": {}, \"numSockets\": {}, "
-      "\"numNUMANodes\": {}, \"smtEnabled\": {}}}",
-      t.usable.size(), t.cores.size(), t.l3_groups.size(), t.sockets.size(), t.nodes.size(), t.smt_enabled);
-  for (const auto& [key, cpus] : {std::pair{"onlineCPUs", &t.online},
-                                  {"offlineCPUs", &t.offline},
-                                  {"isolatedCPUs", &t.isolated},
-                                  {"nohzFullCPUs", &t.nohz_full}}) {
-    out += fmt::format(",\n  \"{}\": {}", key, text(*cpus));
-  }
-  Lines cpus(out, "cpus");
+  json::array cpus;
   (t.online | t.offline).for_each([&](CpuId id) {
     const auto it = t.cpus.find(id);
-    cpus.add(it == t.cpus.end() ? bare_cpu_json(id, t.online.contains(id)) : cpu_json(t, it->second));
+    cpus.push_back(cpu_json(t, id, it == t.cpus.end() ? nullptr : &it->second));
   });
-  cpus.end();
-  Lines nodes(out, "numaNodes");
-  for (const auto& [id, node] : t.nodes) nodes.add(node_json(node));
-  nodes.end();
-  Lines caches(out, "caches");
-  for (const CacheGroup& group : t.l2_groups) caches.add(cache_json(2, group));
-  for (const CacheGroup& group : t.l3_groups) caches.add(cache_json(3, group));
-  caches.end();
-  Lines roots(out, "pcieRoots");
+  json::array nodes;
+  for (const auto& [id, node] : t.nodes) nodes.push_back(node_json(node));
+  json::array caches;
+  for (const CacheGroup& group : t.l2_groups) caches.push_back(cache_json(2, group));
+  for (const CacheGroup& group : t.l3_groups) caches.push_back(cache_json(3, group));
+  json::array roots;
   for (const topology::PcieRoot& root : t.pcie_roots) {
-    roots.add(fmt::format("{{\"name\": {}, \"cpus\": {}, \"numaNode\": {}}}", text(root.name),
-                          text(root.cpus), or_minus_one(root.node)));
+    roots.push_back(
+        {{"name", root.name}, {"cpus", root.cpus.to_string()}, {"numaNode", or_minus_one(root.node)}});
   }
-  roots.end();
-  Lines warnings(out, "warnings");
+  json::array warnings;
   for (const topology::Warning& w : t.warnings) {
-    warnings.add(fmt::format("{{\"file\": {}, \"found\": {}, \"assumed\": {}}}", text(w.path), text(w.found),
-                             text(w.assumed)));
+    warnings.push_back({{"file", w.path}, {"found", w.found}, {"assumed", w.assumed}});
   }
-  warnings.end();
-  out += "\n}\n";
-  return out;
+  return one_line_each({{"topology",
+                         {{"numCPUs", t.usable.size()},
+                          {"numCores", t.cores.size()},
+                          {"numUncoreCache", t.l3_groups.size()},
+                          {"numSockets", t.sockets.size()},
+                          {"numNUMANodes", t.nodes.size()},
+                          {"smtEnabled", t.smt_enabled}}},
+                        {"onlineCPUs", t.online.to_string()},
+                        {"offlineCPUs", t.offline.to_string()},
+                        {"isolatedCPUs", t.isolated.to_string()},
+                        {"nohzFullCPUs", t.nohz_full.to_string()},
+                        {"cpus", std::move(cpus)},
+                        {"numaNodes", std::move(nodes)},
+                        {"caches", std::move(caches)},
+                        {"pcieRoots", std::move(roots)},
+                        {"warnings", std::move(warnings)}});
 }
 
 int run_topology(const MachineFiles& files, std::string_view output) {
   const Result<Topology> machine = read_machine(files);
   if (!machine) {
-    std::fputs(fmt::format("dracpu: {}\n", machine.error().text).c_str(), stderr);
+    complain(machine.error().text);
     return kBadInput;
   }
   std::string shown;
@@ -177,12 +146,11 @@ int run_topology(const MachineFiles& files, std::string_view output) {
     shown = topology_json(*machine);
   } else {
     for (const topology::Warning& w : machine->warnings) {
-      std::fputs(fmt::format("dracpu: {}: {}; assumed: {}\n", w.path, w.found, w.assumed).c_str(), stderr);
+      complain(fmt::format("{}: {}; assumed: {}", w.path, w.found, w.assumed));
     }
     shown = output == "svg" ? topology::svg_picture(*machine) : topology::text_picture(*machine);
   }
-  std::fwrite(shown.data(), 1, shown.size(), stdout);
-  return std::fflush(stdout) == 0 ? 0 : 1;
+  return print_result(shown, kOk);
 }
 
 }  // namespace dracpu::cli

@@ -32,9 +32,6 @@ Result<topology::Topology> read_machine(const MachineFiles& files);
 
 std::string topology_json(const topology::Topology& topology);
 
-// "standard", "p-core", "m-core", "e-core".
-std::string_view core_type_name(topology::CoreType type);
-
 // `output`: text, json or svg.
 int run_topology(const MachineFiles& files, std::string_view output);
 

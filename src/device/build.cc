@@ -25,19 +25,6 @@ constexpr std::string_view kNumaNode = "resource.kubernetes.io/numaNode";
 constexpr std::string_view kPcieRoot = "resource.kubernetes.io/pcieRoot";
 constexpr std::string_view kLegacyNetNumaNode = "dra.net/numaNode";
 
-std::string_view text_of(topology::CoreType type) {
-  switch (type) {
-    case topology::CoreType::kPerformance:
-      return "p-core";
-    case topology::CoreType::kEfficiency:
-      return "e-core";
-    case topology::CoreType::kStandard:
-    case topology::CoreType::kMiddle:
-      return "standard";
-  }
-  return "standard";
-}
-
 // Puts devices together; one per build.
 class Builder {
  public:
@@ -232,9 +219,7 @@ class Builder {
     if (cpu.socket) set_int(device, "socketID", cpu.socket->get());
     set_node(device, cpu.node);
     set_int(device, "cacheL3ID", cpu.l3 ? topology_.l3_groups[*cpu.l3].label : -1);  // -1 as 0.3.0 has it
-    // Only monitoring devices make a type public; strength alone does not (driver-behaviours section 4).
-    const bool is_public = topology_.core_type_source == topology::CoreTypeSource::kPmuDevices;
-    set(device, own("coreType"), std::string(text_of(is_public ? cpu.type : topology::CoreType::kStandard)));
+    set(device, own("coreType"), std::string(public_core_type(topology_, cpu)));
     set(device, own("smtEnabled"), topology_.smt_enabled);
     set_roots(device);
     return device;
@@ -274,6 +259,11 @@ bool has_list(const Device& device) {
 }
 
 }  // namespace
+
+std::string_view public_core_type(const topology::Topology& topology, const topology::Cpu& cpu) {
+  const bool is_public = topology.core_type_source == topology::CoreTypeSource::kPmuDevices;
+  return topology::name_of(is_public ? cpu.type : topology::CoreType::kStandard);
+}
 
 Result<BuildResult> build_devices(const topology::Topology& topology, const CpuSet& reserved,
                                   const BuildOptions& options) {

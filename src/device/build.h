@@ -52,6 +52,10 @@ std::vector<Slice> cut_into_slices(const std::vector<Device>& devices);
 // Null if there is no device of that name. Valid as long as `devices` is.
 const Device* device_by_name(const std::vector<Device>& devices, std::string_view name);
 
+// The type of a CPU's core as release 0.3.0 tells it. Only monitoring devices make a type public; strength
+// alone does not (driver-behaviours section 4).
+std::string_view public_core_type(const topology::Topology& topology, const topology::Cpu& cpu);
+
 // "dra.cpu/cpu": the capacity that a claim consumes.
 std::string cpu_capacity_name(std::string_view driver_name);
 

@@ -118,8 +118,8 @@ SliceFeatures SliceFeatures::of_minor(int minor) {
   return out;
 }
 
-std::string attribute_json(const device::AttributeValue& value) {
-  return json::serialize(std::visit(AttributeWriter{}, value));
+json::object attribute_json(const device::AttributeValue& value) {
+  return std::visit(AttributeWriter{}, value);
 }
 
 WireSlice encode_slice(const device::Slice& slice, const SliceFeatures& features,
@@ -138,7 +138,7 @@ WireSlice encode_slice(const device::Slice& slice, const SliceFeatures& features
         continue;
       }
       out.has_lists = out.has_lists || list != nullptr;
-      attributes[name] = std::visit(AttributeWriter{}, value);
+      attributes[name] = attribute_json(value);
     }
     if (!attributes.empty()) item["attributes"] = std::move(attributes);
     json::object capacity;

@@ -12,6 +12,7 @@
 #ifndef DRACPU_KUBE_SLICE_CODEC_H_
 #define DRACPU_KUBE_SLICE_CODEC_H_
 
+#include <boost/json/object.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,7 +48,7 @@ struct WireSlice {
 };
 
 // One value as the API has it: {"int": 4}.
-std::string attribute_json(const device::AttributeValue& value);
+boost::json::object attribute_json(const device::AttributeValue& value);
 
 WireSlice encode_slice(const device::Slice& slice, const SliceFeatures& features,
                        const std::optional<AllocatableMapping>& mapping);

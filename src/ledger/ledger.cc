@@ -212,7 +212,6 @@ CpuSet Ledger::union_of(const std::vector<ClaimUid>& claims) const {
 }
 
 CpuSet Ledger::due(const Container& container) const {
-  if (container.kind == Kind::kShared) return pool();
   // A container that outlives one of its claims is about to be stopped: it is left as it is.
   const bool has_all = std::all_of(container.claims.begin(), container.claims.end(),
                                    [&](const ClaimUid& uid) { return claims_.contains(uid); });
@@ -374,13 +373,17 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& containers) 
 
 std::vector<Update> Ledger::stale(std::size_t limit) const {
   std::vector<Update> out;
-  for (const Kind kind : {Kind::kExclusive, Kind::kShared}) {
-    for (const auto& [id, c] : containers_) {
-      if (out.size() == limit) return out;
-      if (c.kind != kind) continue;
-      CpuSet cpus = due(c);
-      if (!cpus.empty() && c.told != cpus) out.push_back({id, std::move(cpus)});
-    }
+  for (const auto& [id, c] : containers_) {
+    if (out.size() == limit) return out;
+    if (c.kind != Kind::kExclusive) continue;
+    CpuSet cpus = due(c);
+    if (!cpus.empty() && c.told != cpus) out.push_back({id, std::move(cpus)});
+  }
+  const CpuSet now = pool();
+  if (now.empty()) return out;
+  for (const auto& [id, c] : containers_) {
+    if (out.size() == limit) return out;
+    if (c.kind == Kind::kShared && c.told != now) out.push_back({id, now});
   }
   return out;
 }

@@ -190,7 +190,7 @@ class Ledger {
   Result<CpuSet> pick_for(const Request& request, const CpuSet& candidates) const;
   // What a container of these claims can run on: their CPUs that are online.
   CpuSet union_of(const std::vector<ClaimUid>& claims) const;
-  // What a container is to have now; empty if there is nothing to tell.
+  // What a container with claims is to have now; empty if there is nothing to tell.
   CpuSet due(const Container& container) const;
   void put(const ContainerId& id, Container container);
 

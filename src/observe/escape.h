@@ -28,9 +28,6 @@ void append_key(std::string& out, std::string_view key);
 // A JSON string with its quotes.
 void append_json_string(std::string& out, std::string_view text);
 
-// For the text of an HTML element or a quoted attribute.
-void append_html(std::string& out, std::string_view text);
-
 }  // namespace dracpu::observe
 
 #endif  // DRACPU_OBSERVE_ESCAPE_H_

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/strings.h"
 #include "topology/picture.h"
 #include "topology/picture_frame.h"
 #include "topology/picture_tree.h"
@@ -77,24 +78,7 @@ constexpr std::string_view kStyle = R"(<style>
 
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
+  append_html(out, text);
   return out;
 }
 

@@ -184,6 +184,20 @@ void read_caches(Files& files, Topology& out) {
   read_l2(files, out);
 }
 
+std::string_view name_of(CoreType type) {
+  switch (type) {
+    case CoreType::kPerformance:
+      return "p-core";
+    case CoreType::kMiddle:
+      return "m-core";
+    case CoreType::kEfficiency:
+      return "e-core";
+    case CoreType::kStandard:
+      break;
+  }
+  return "standard";
+}
+
 void read_core_types(Files& files, Topology& out) {
   for (auto& [id, cpu] : out.cpus) {
     const auto capacity = files.number(fmt::format("{}/cpu{}", kCpuDir, id.get()), "cpu_capacity");

@@ -60,6 +60,16 @@ Topology read_once(Source& source, const CpuSet& online) {
   return out;
 }
 
+// Calls `read` with the files below the root, behind the overlay if there is one.
+template <typename T, typename Read>
+Result<T> with_files(const ReadOptions& options, Read read) {
+  Result<DirectorySource> below = DirectorySource::open(options.root);
+  if (!below.ok()) return std::move(below).error();
+  if (options.overlay.empty()) return read(*below);
+  OverlaySource overlaid(*below, options.overlay);
+  return read(overlaid);
+}
+
 }  // namespace
 
 Result<Topology> read_topology(Source& source, int rounds) {
@@ -84,19 +94,16 @@ Result<Topology> read_topology(Source& source, int rounds) {
 }
 
 Result<CpuSet> read_online(const ReadOptions& options) {
-  Result<DirectorySource> source = DirectorySource::open(options.root);
-  if (!source.ok()) return std::move(source).error();
-  OverlaySource overlaid(*source, options.overlay);
-  std::vector<Warning> ignored;
-  Files files(overlaid, ignored);
-  return online_now(files);
+  return with_files<CpuSet>(options, [](Source& source) {
+    std::vector<Warning> ignored;
+    Files files(source, ignored);
+    return online_now(files);
+  });
 }
 
 Result<Topology> read_topology(const ReadOptions& options) {
-  Result<DirectorySource> source = DirectorySource::open(options.root);
-  if (!source.ok()) return std::move(source).error().while_doing("reading the machine's topology");
-  OverlaySource overlaid(*source, options.overlay);
-  Result<Topology> out = read_topology(overlaid, options.rounds);
+  Result<Topology> out =
+      with_files<Topology>(options, [&](Source& source) { return read_topology(source, options.rounds); });
   if (!out.ok()) return std::move(out).error().while_doing("reading the machine's topology");
   return out;
 }

@@ -15,6 +15,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cpuset.h"
@@ -23,6 +24,9 @@
 namespace dracpu::topology {
 
 enum class CoreType { kStandard, kPerformance, kEfficiency, kMiddle };
+
+// "standard", "p-core", "m-core", "e-core".
+std::string_view name_of(CoreType type);
 
 // Where the types come from: the driver publishes only what a monitoring device says (driver-behaviours 4).
 enum class CoreTypeSource { kNone, kPmuDevices, kCapacity };

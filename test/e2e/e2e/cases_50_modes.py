@@ -106,6 +106,7 @@ def device_metadata(cluster):
     cluster.wait_running("reader")
     pod = cluster.get_pod("reader")
     container = cluster.container_ids(pod)["c0"]
-    text = guest.read(f"cat /proc/$(cat /run/containerd/io.containerd.runtime.v2.task/k8s.io/{container}/init.pid)"
-                      "/root/var/run/kubernetes.io/dra-device-attributes/resourceclaims/two/cpus/dra.cpu-metadata.json")
+    task = f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/{container}"
+    text = guest.read(f"cd /proc/$(cat {task}/init.pid)/root && cat var/run/kubernetes.io/dra-device-attributes/"
+                      "resourceclaims/two/cpus/dra.cpu-metadata.json")
     expect('"dra.cpu/allocatedNumCPUs":{"int":2}' in text, "allocatedNumCPUs 2", text)

@@ -90,10 +90,7 @@ class Cluster:
         with step("driver replaced in the running bed"):
             guest.put(archive, "/tmp/driver.tar")
             guest.run("ctr -n k8s.io images import /tmp/driver.tar && rm /tmp/driver.tar")
-            self.deploy_driver()
-            old = self.driver_pod()
-            self.delete_driver_pod()
-            self.wait_driver(other_than=old and old["metadata"]["uid"])
+            self._replace_driver(None)
         State().update(driver=digest(self.driver))
 
     def kubectl(self, *arguments, stdin=None, check=True):

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "cli/process.h"
+
+#include <cstdlib>
+#include <string>
+
+namespace dracpu::cli {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+config::Env environment() { return {variable("HOST_ROOT"), variable("NODE_NAME")}; }
+
+bool put(std::FILE* stream, std::string_view text) {
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
+  return std::fflush(stream) == 0 && is_written;
+}
+
+int print_result(std::string_view text, int status) { return put(stdout, text) ? status : kFailed; }
+
+void complain(std::string_view text) { put(stderr, fmt::format("dracpu: {}\n", text)); }
+
+}  // namespace dracpu::cli
