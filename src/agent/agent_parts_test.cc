@@ -73,6 +73,60 @@ TEST(Guard, EndsWithTheProcessHoweverItDies) {
   EXPECT_TRUE(*guard.try_take());
 }
 
+TEST(Guard, AStandbyIsWokenWhenTheOwnerEnds) {
+  const TempDir dir;
+  Guard first(dir.path());
+  Guard second(dir.path());
+  ASSERT_TRUE(*first.try_take());
+  std::atomic<bool> told{false};
+  LockWait wait(second, [&] { told = true; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(wait.done());
+  first.release();
+  while (!told) std::this_thread::yield();
+  ASSERT_TRUE(wait.done());
+  EXPECT_TRUE(*second.take(wait));
+  EXPECT_TRUE(second.still_ours());
+  EXPECT_FALSE(*first.try_take());
+}
+
+TEST(Guard, AWaitCanBeGivenUpAndLeavesTheLockFree) {
+  const TempDir dir;
+  Guard first(dir.path());
+  Guard second(dir.path());
+  ASSERT_TRUE(*first.try_take());
+  for (int i = 0; i < 50; ++i) const LockWait wait(second, [] {});
+  first.release();
+  { const LockWait wait(second, [] {}); }  // may get it, and gives it back
+  EXPECT_TRUE(*first.try_take());
+}
+
+TEST(Guard, AWaitThatGotAReplacedFileHoldsNothing) {
+  const TempDir dir;
+  Guard first(dir.path());
+  Guard second(dir.path());
+  ASSERT_TRUE(*first.try_take());
+  LockWait wait(second, [] {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::filesystem::remove(first.path());
+  first.release();
+  while (!wait.done()) std::this_thread::yield();
+  EXPECT_FALSE(*second.take(wait));
+  EXPECT_FALSE(second.still_ours());
+}
+
+TEST(Guard, NetworkFileSystemsProveNothing) {
+  for (const std::uint64_t type : {0x6969UL, 0x517BUL, 0xFE534D42UL, 0xFF534D42UL, 0xFFFFFFFFFF534D42UL,
+                                   0x01021997UL, 0x00C36400UL, 0x65735546UL}) {
+    EXPECT_NE(network_file_system(type), "") << type;
+  }
+  // tmpfs, ext4, xfs, overlay, btrfs, ramfs, zfs
+  for (const std::uint64_t type : {0x01021994UL, 0xEF53UL, 0x58465342UL, 0x794C7630UL, 0x9123683EUL,
+                                   0x858458F6UL, 0x2FC12FC1UL}) {
+    EXPECT_EQ(network_file_system(type), "") << type;
+  }
+}
+
 TEST(Guard, NoticesThatItsFileWasReplaced) {
   const TempDir dir;
   Guard guard(dir.path());

@@ -4,6 +4,8 @@
 #include "agent/run.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "agent/guard.h"
 #include "agent/node.h"
@@ -23,37 +25,49 @@ using observe::log_error;
 using observe::log_info;
 using observe::log_warning;
 
-constexpr std::chrono::milliseconds kStandbyPoll{20};  // flock cannot be waited for together with signals
-constexpr std::chrono::milliseconds kForeignPoll{500};
+constexpr std::chrono::seconds kStandbyBeat{20};  // sign of life of a standby; the kernel wakes it
+constexpr std::chrono::milliseconds kForeignPoll{200};
 constexpr std::chrono::seconds kFirstStepBack{1};
 constexpr std::chrono::seconds kMaxStepBack{60};
 constexpr std::chrono::seconds kMainBeat{60};
 constexpr std::chrono::seconds kStaleMachine{1};  // waited for the guard longer than this: read again
 
-// Waits until this process may own the node. False: asked to stop.
-Result<bool> become_owner(const kubelet::ServerOptions& kubelet_options, Guard& guard, Wake& wake,
-                          observe::Metrics& metrics, observe::HealthState& health) {
+// Waits until the lock is ours. False: asked to stop.
+Result<bool> take_lock(Guard& guard, Wake& wake, observe::HealthState& health) {
   bool told = false;
   while (!wake.stop_requested()) {
-    health.beat("main");
     Result<bool> taken = guard.try_take();
-    if (!taken.ok()) return std::move(taken).error();
-    if (*taken) break;
+    if (!taken.ok() || *taken) return taken;
     if (!told) {
       told = true;
       log_info(0, "Another instance owns this node; waiting as standby", {{"lock", guard.path().string()}});
-      health.set_failed("guard", "standby: another instance owns this node");
+      health.set_standby("another instance owns this node");
     }
-    wake.wait_until(Clock::now() + kStandbyPoll);
+    LockWait wait(guard, [&wake] { wake.notify(); });
+    while (!wait.done() && !wake.stop_requested()) {
+      health.beat("main");
+      wake.wait_until(Clock::now() + kStandbyBeat);
+    }
+    if (!wait.done()) break;
+    taken = guard.take(wait);
+    if (!taken.ok() || *taken) return taken;
   }
-  told = false;
+  return false;
+}
+
+// Waits until this process may own the node. False: asked to stop.
+Result<bool> become_owner(const kubelet::ServerOptions& kubelet_options, Guard& guard, Wake& wake,
+                          observe::Metrics& metrics, observe::HealthState& health) {
+  Result<bool> taken = take_lock(guard, wake, health);
+  if (!taken.ok() || !*taken) return taken;
+  bool told = false;
   while (!wake.stop_requested()) {
     health.beat("main");
     // A driver that takes no lock (RULINGS 4).
     const Status alone = kubelet::check_no_other_driver(kubelet_options);
     if (alone.ok()) {
       metrics.owner.set(1);
-      health.set_ok("guard");
+      health.set_owner();
       return true;
     }
     if (!told) {
@@ -61,7 +75,7 @@ Result<bool> become_owner(const kubelet::ServerOptions& kubelet_options, Guard& 
       metrics.foreign_owner_total.inc();
       log_warning("Another driver runs on this node; waiting until it is gone",
                   {{"err", alone.error().text}});
-      health.set_failed("guard", alone.error().text);
+      health.set_standby(alone.error().text);
     }
     wake.wait_until(Clock::now() + kForeignPoll);
   }
@@ -77,6 +91,18 @@ void add_routes(observe::HttpServer& http, const observe::Metrics& metrics,
     const observe::TextFormat format = observe::negotiate(request.accept);
     return observe::HttpResponse{200, metrics.render(format), std::string(observe::content_type_of(format))};
   });
+}
+
+// It can do without: probes fail then, and say which socket they asked.
+void open_control(observe::HttpServer& control, const std::filesystem::path& socket) {
+  std::error_code ec;
+  std::filesystem::create_directories(socket.parent_path(), ec);
+  Status opened = ec ? make_error(Errc::kUnavailable, "make folder \"{}\": {}", socket.parent_path().string(),
+                                  ec.message())
+                     : control.start();
+  if (opened.ok()) return;
+  log_warning("Control socket not open; \"dracpu health\" cannot ask this process",
+              {{"socket", socket.string()}, {"err", opened.error().text}});
 }
 
 void log_machine(const Node& node, const Machine& machine) {
@@ -109,6 +135,7 @@ int run(const config::Config& config) {
   }
   observe::Metrics metrics;
   observe::HealthState health({"guard", "nri", "kubelet", "slices"});
+  health.let_standby_be_ready(config.observe.standby_ready);
   health.expect_beat("main", kMainBeat);
 
   const kubelet::ServerOptions kubelet_options = server_options(config);
@@ -130,15 +157,22 @@ int run(const config::Config& config) {
   }
   log_machine(node, *machine);
 
-  // Routes refer to metrics and health, which outlive the server.
+  // Routes refer to metrics and health, which outlive the servers.
+  observe::HttpServer control({.bind_address = "unix:" + config.observe.control_socket.string()});
+  add_routes(control, metrics, health);
+  open_control(control, config.observe.control_socket);
   std::unique_ptr<observe::HttpServer> http;
   Guard guard(config.runtime.cdi_dir);
   Clock::time_point read_at = Clock::now();
   std::chrono::seconds pause = kFirstStepBack;
   for (;;) {
-    Result<bool> owner = become_owner(kubelet_options, guard, **wake, metrics, health);
-    if (!owner.ok()) {
-      log_error("Cannot guard this node against a second driver", owner.error());
+    Result<bool> owner = false;
+    const Status guarded = timed_step(metrics, "guard", [&]() -> Status {
+      owner = become_owner(kubelet_options, guard, **wake, metrics, health);
+      return owner.ok() ? ok_status() : Status(owner.error());
+    });
+    if (!guarded.ok()) {
+      log_error("Cannot guard this node against a second driver", guarded.error());
       return 1;
     }
     if (!*owner) break;
@@ -167,7 +201,7 @@ int run(const config::Config& config) {
     if (end == TermEnd::kFatal) return 1;
     if (end == TermEnd::kStop) break;
     pause = Clock::now() - begun > kMaxStepBack ? kFirstStepBack : std::min(pause * 2, kMaxStepBack);
-    health.set_failed("guard", "stepped back: another driver was seen on this node");
+    health.set_standby("stepped back: another driver was seen on this node");
     for (const Clock::time_point until = Clock::now() + pause;
          Clock::now() < until && !(*wake)->stop_requested();) {
       (*wake)->wait_until(until);
@@ -175,6 +209,7 @@ int run(const config::Config& config) {
     }
   }
   if (http) http->stop();
+  control.stop();
   log_info(0, "Stopped", {{"signal", (*wake)->signal()}});
   return 0;
 }

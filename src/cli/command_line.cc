@@ -31,10 +31,11 @@ constexpr std::string_view kUsage =
 constexpr std::string_view kHealthUsage =
     "Usage: dracpu health live|ready [--address ADDRESS] [--timeout SECONDS]\n"
     "\n"
-    "Asks the driver that runs on this node, for exec probes. Ends with 0 (yes), 3 (no; the reasons are\n"
-    "printed), 1 (nobody answered) or 2 (bad command line).\n"
+    "Asks the driver in this container, standby included, for exec probes. Ends with 0 (yes), 3 (no; the\n"
+    "reasons are printed), 1 (nobody answered) or 2 (bad command line).\n"
     "\n"
-    "  --address ADDRESS   where it listens: \":8080\" (default), \"127.0.0.1:8080\", \"unix:/path\"\n"
+    "  --address ADDRESS   whom to ask: \"unix:/path\", \":8080\", \"127.0.0.1:8080\" (default: the control\n"
+    "                      socket, $DRACPU_SOCKET or /run/dracpu/control.sock)\n"
     "  --timeout SECONDS   how long to wait for the answer (default 3)\n";
 
 constexpr std::string_view kIntrospectUsage =
@@ -271,7 +272,6 @@ CommandLine parse_health(std::vector<std::string> args) {
       {{"address", FlagKind::kValue}, {"timeout", FlagKind::kValue}}};
   CommandLine out;
   out.kind = CommandLine::Kind::kHealth;
-  out.address = ":8080";
   out.timeout_seconds = 3;
   std::string question;
   if (!args.empty() && !args.front().starts_with('-')) {

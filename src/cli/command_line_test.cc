@@ -195,7 +195,7 @@ TEST(CommandLine, Subcommands) {
   EXPECT_EQ(health.address, "unix:/run/x");
   EXPECT_EQ(health.timeout_seconds, 7);
   EXPECT_EQ(parse_command_line({"health", "live"}).health_path, "/livez");
-  EXPECT_EQ(parse_command_line({"health", "live"}).address, ":8080");
+  EXPECT_EQ(parse_command_line({"health", "live"}).address, "") << "the control socket";
   EXPECT_EQ(parse_command_line({"introspect", "metrics"}).kind, Kind::kIntrospectMetrics);
   const CommandLine gather = parse_command_line({"gatherinfo", "-output-dir", "/tmp"});
   ASSERT_EQ(gather.kind, Kind::kGatherInfo);

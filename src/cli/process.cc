@@ -16,7 +16,10 @@ std::string variable(const char* name) {
 
 }  // namespace
 
-config::Env environment() { return {variable("HOST_ROOT"), variable("NODE_NAME")}; }
+config::Env environment() { 
+  return {variable("HOST_ROOT"), variable("NODE_NAME"), variable("DRACPU_SOCKET"),
+          variable("DRACPU_STANDBY_READY")};
+}
 
 bool put(std::FILE* stream, std::string_view text) {
   const bool is_written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();

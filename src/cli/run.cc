@@ -72,8 +72,13 @@ int run_daemon(const CommandLine& line, DaemonMain daemon) {
 }
 
 int run_health(const CommandLine& line) {
+  std::string address = line.address;
+  if (address.empty()) {
+    const std::string socket = environment().control_socket;
+    address = "unix:" + (socket.empty() ? std::string(config::kControlSocket) : socket);
+  }
   const Result<observe::HttpReply> reply =
-      observe::http_get(line.address, line.health_path, std::chrono::seconds(line.timeout_seconds));
+      observe::http_get(address, line.health_path, std::chrono::seconds(line.timeout_seconds));
   if (!reply) {
     complain(reply.error().text);
     return reply.error().code == Errc::kInvalidInput ? kBadInput : kFailed;

@@ -25,6 +25,8 @@ enum class GrowPool { kAuto, kNextHook };
 enum class LogFormat { kText, kJson };
 enum class Format { kFlagsOnly, kV1Alpha1, kV1Beta1 };
 
+inline constexpr const char* kControlSocket = "/run/dracpu/control.sock";
+
 struct Config {
   Format format = Format::kFlagsOnly;
   std::string file;  // where it came from, empty if there was none
@@ -68,6 +70,10 @@ struct Config {
     LogFormat log_format = LogFormat::kText;
     int verbosity = 0;
     std::string vmodule;  // klog's rules per source file, flag only
+    // Of this process alone, where bind_address is shared with the host: health and questions of dracpu's own
+    // subcommands. $DRACPU_SOCKET.
+    std::filesystem::path control_socket = kControlSocket;
+    bool standby_ready = false;  // $DRACPU_STANDBY_READY: a waiting process is ready, for updates with surge
   } observe;
 };
 

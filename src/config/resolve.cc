@@ -209,6 +209,25 @@ Status check_node_name(const Settings& s, const Env& env, Config& c) {
   return ok_status();
 }
 
+// What only the deployment knows, so it comes from the environment.
+Status check_deployment(const Env& env, Config& c) {
+  if (env.standby_ready == "true") {
+    c.observe.standby_ready = true;
+  } else if (!env.standby_ready.empty() && env.standby_ready != "false") {
+    return make_error(Errc::kInvalidInput,
+                      "environment variable DRACPU_STANDBY_READY: \"{}\" is neither true nor false",
+                      env.standby_ready);
+  }
+  if (env.control_socket.empty()) return ok_status();
+  if (env.control_socket.front() != '/' || env.control_socket.size() > kSocketPathLimit) {
+    return make_error(Errc::kInvalidInput,
+                      "environment variable DRACPU_SOCKET: \"{}\" must be an absolute path of at most {} bytes",
+                      env.control_socket, kSocketPathLimit);
+  }
+  c.observe.control_socket = env.control_socket;
+  return ok_status();
+}
+
 }  // namespace
 
 Result<Loaded> resolve(const Flags& flags, const Env& env, const FileText* file) {
@@ -225,6 +244,7 @@ Result<Loaded> resolve(const Flags& flags, const Env& env, const FileText* file)
   if (Status r = check_paths(s, c); !r.ok()) return std::move(r).error();
   if (Status r = check_node_name(s, env, c); !r.ok()) return std::move(r).error();
   if (Status r = check_reserved(s, c); !r.ok()) return std::move(r).error();
+  if (Status r = check_deployment(env, c); !r.ok()) return std::move(r).error();
   if (c.cpu.devices == DeviceMode::kIndividual) {
     s.warnings.push_back({"Device mode is deprecated", s.device_mode.name, "use \"grouped\""});
   }

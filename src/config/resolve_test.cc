@@ -256,5 +256,23 @@ TEST(ToYaml, ShowsEveryFieldInTheFormOfTheFile) {
             "reservedCPUs: \"\"\nsysfsOverlay: \"\"\n");
 }
 
+TEST(Resolve, TheDeploymentSpeaksThroughTheEnvironment) {
+  const Result<Loaded> usual = resolve({}, {}, nullptr);
+  ASSERT_TRUE(usual.ok());
+  EXPECT_EQ(usual->config.observe.control_socket, kControlSocket);
+  EXPECT_FALSE(usual->config.observe.standby_ready);
+  const Result<Loaded> set = resolve({}, {"", "", "/x/c.sock", "true"}, nullptr);
+  ASSERT_TRUE(set.ok());
+  EXPECT_EQ(set->config.observe.control_socket, "/x/c.sock");
+  EXPECT_TRUE(set->config.observe.standby_ready);
+  for (const auto& [env, part] : {std::pair{Env{"", "", "", "yes"}, "DRACPU_STANDBY_READY: \"yes\""},
+                                  {Env{"", "", "run/x", ""}, "DRACPU_SOCKET: \"run/x\""},
+                                  {Env{"", "", "/" + std::string(107, 'x'), ""}, "at most 107"}}) {
+    const Result<Loaded> bad = resolve({}, env, nullptr);
+    ASSERT_FALSE(bad.ok()) << part;
+    EXPECT_NE(bad.error().text.find(part), std::string::npos) << bad.error().text;
+  }
+}
+
 }  // namespace
 }  // namespace dracpu::config

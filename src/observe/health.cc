@@ -44,6 +44,28 @@ bool HealthState::set(std::string_view check, bool ok, std::string_view reason) 
   return changed;
 }
 
+void HealthState::set_standby(std::string_view reason) {
+  set_failed("guard", fmt::format("standby: {}", reason));
+  const Locked lock(mutex_);
+  standby_ = true;
+}
+
+void HealthState::set_owner() {
+  set_ok("guard");
+  const Locked lock(mutex_);
+  standby_ = false;
+}
+
+void HealthState::let_standby_be_ready(bool may_be) {
+  const Locked lock(mutex_);
+  standby_is_ready_ = may_be;
+}
+
+bool HealthState::is_ready_standby() const {
+  const Locked lock(mutex_);
+  return standby_ && standby_is_ready_;
+}
+
 void HealthState::set_started() {
   const Locked lock(mutex_);
   started_ = true;
@@ -55,6 +77,7 @@ bool HealthState::is_started() const {
 }
 
 bool HealthState::is_ready() const {
+  if (is_ready_standby()) return true;
   const Locked lock(mutex_);
   return std::all_of(checks_.begin(), checks_.end(), [](const HealthCheck& c) { return c.ok; });
 }
@@ -104,6 +127,8 @@ HttpResponse HealthState::livez() const {
 }
 
 HttpResponse HealthState::readyz(const HttpRequest& request) const {
+  if (is_ready_standby())
+    return {kOk, request.has_query("verbose") ? "[+]standby ok\nreadyz check passed\n" : "ok\n"};
   const std::vector<HealthCheck> all = checks();
   std::string list;
   bool ready = true;

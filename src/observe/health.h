@@ -6,7 +6,8 @@
 // Three questions, three answers (RULINGS 6):
 //   /healthz  as release 0.3.0: 503 until set_started(), then 200 for the rest of the process; empty body
 //   /livez    200 while the process works, standby included: every expected heartbeat is young enough
-//   /readyz   200 when every named check is ok; ?verbose lists them, a failure always does
+//   /readyz   200 when every named check is ok; ?verbose lists them, a failure always does. A standby is not
+//             ready, unless it may be: in an update with surge the old process ends only after that.
 // A check fails until it is first set, so a part that was forgotten keeps the process not ready.
 // Threads Any.
 
@@ -42,6 +43,11 @@ class HealthState {
   bool set_ok(std::string_view check);
   bool set_failed(std::string_view check, std::string_view reason);
 
+  // Waiting for the node, and why: the check "guard" fails with it. set_owner() ends it.
+  void set_standby(std::string_view reason);
+  void set_owner();
+  void let_standby_be_ready(bool may_be);
+
   // Registered with the kubelet and started; cannot be taken back.
   void set_started();
   bool is_started() const;
@@ -66,11 +72,14 @@ class HealthState {
     Clock::time_point last;
   };
   bool set(std::string_view check, bool ok, std::string_view reason);
+  bool is_ready_standby() const;
 
   mutable Mutex mutex_;
   std::vector<HealthCheck> checks_ DRACPU_GUARDED_BY(mutex_);
   std::vector<Beat> beats_ DRACPU_GUARDED_BY(mutex_);
   bool started_ DRACPU_GUARDED_BY(mutex_) = false;
+  bool standby_ DRACPU_GUARDED_BY(mutex_) = false;
+  bool standby_is_ready_ DRACPU_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dracpu::observe

@@ -94,5 +94,21 @@ TEST(HttpRequest, Query) {
   EXPECT_FALSE(asking("").has_query("verbose"));
 }
 
+TEST(Health, AStandbyIsReadyOnlyWhereItMayBe) {
+  for (const bool may_be : {false, true}) {
+    HealthState health({"guard", "nri"});
+    health.let_standby_be_ready(may_be);
+    EXPECT_EQ(health.readyz({}).status, 503) << "starting is not standby";
+    health.set_standby("another instance owns this node");
+    EXPECT_EQ(health.readyz({}).status, may_be ? 200 : 503);
+    EXPECT_EQ(health.livez().status, 200);
+    EXPECT_EQ(health.healthz().status, 503);
+    health.set_owner();
+    EXPECT_EQ(health.readyz({}).status, 503) << "an owner has to work";
+    health.set_ok("nri");
+    EXPECT_EQ(health.readyz({}).status, 200);
+  }
+}
+
 }  // namespace
 }  // namespace dracpu::observe

@@ -41,7 +41,7 @@ struct HttpOptions {
   std::chrono::milliseconds bind_retry{3000};
   std::size_t max_connections = 64;
   // On the server's thread: bound at last, after start() had said kUnavailable.
-  std::function<void()> on_bound;
+  std::function<void()> on_bound{};
 };
 
 class HttpServer {
