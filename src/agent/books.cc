@@ -3,10 +3,11 @@
 
 #include "agent/books.h"
 
-#include <map>
-#include <set>
+#include <algorithm>
 
-#include "agent/state_codec.h"
+#include "agent/claim_metadata.h"
+#include "agent/reconcile.h"
+#include "ledger/claim_env.h"
 #include "base/strings.h"
 #include "config/load.h"
 
@@ -34,72 +35,113 @@ void Books::set_machine(const Machine& machine) {
   });
 }
 
+// Nothing if there is no state that counts.
+Result<std::optional<State>> Books::read_state(Loaded& out) {
+  const auto set_aside = [&](const std::string& why) {
+    const Result<std::filesystem::path> aside = state_.set_aside();
+    out.warnings.push_back(fmt::format("{}; {}, rebuilding from CDI files and running containers", why,
+                                       aside.ok() ? "kept as " + aside->string() : aside.error().text));
+    return std::optional<State>();
+  };
+  const Result<std::string> payload = state_.load();
+  if (!payload.ok()) {
+    if (payload.error().code == Errc::kUnavailable) return payload.error();
+    if (payload.error().code == Errc::kNotFound) return std::optional<State>();
+    return set_aside(payload.error().text);
+  }
+  Result<State> state = decode_state(*payload);
+  const std::string file = fmt::format("state file \"{}\"", state_.path().string());
+  if (!state.ok()) return set_aside(std::move(state).error().while_doing(file).text);
+  if (state->node != node_.name)
+    return set_aside(fmt::format("{} is of node \"{}\", this is \"{}\"", file, state->node, node_.name));
+  return std::optional<State>(*std::move(state));
+}
+
 Result<Books::Loaded> Books::load() {
   Loaded out;
-  State state;
-  Result<std::string> payload = state_.load();
-  if (payload.ok()) {
-    Result<State> decoded = decode_state(*payload);
-    if (decoded.ok()) {
-      state = *std::move(decoded);
-    } else {
-      payload =
-          std::move(decoded).error().while_doing(fmt::format("state file \"{}\"", state_.path().string()));
-    }
+  Result<std::optional<State>> state = read_state(out);
+  if (!state.ok()) return std::move(state).error();
+  std::optional<ClaimMap> own;
+  if (*state) {
+    out.new_boot = (*state)->boot_id != boot_id_;
+    own = std::move((*state)->claims);
   }
-  if (!payload.ok() && payload.error().code == Errc::kUnavailable) return std::move(payload).error();
-  if (!payload.ok() && payload.error().code != Errc::kNotFound) {
-    Result<std::filesystem::path> aside = state_.set_aside();
-    out.warnings.push_back(fmt::format("{}; kept as {}, rebuilding from CDI files and running containers",
-                                       payload.error().text,
-                                       aside.ok() ? aside->string() : aside.error().text));
-  }
-  if (!state.node.empty() && state.node != node_.name) {
-    Result<std::filesystem::path> aside = state_.set_aside();
-    out.warnings.push_back(fmt::format("state file \"{}\" is of node \"{}\", this is \"{}\"; kept as {}",
-                                       state_.path().string(), state.node, node_.name,
-                                       aside.ok() ? aside->string() : aside.error().text));
-    state.claims.clear();
-  }
-  out.new_boot = !state.boot_id.empty() && state.boot_id != boot_id_;
   if (Result<std::size_t> swept = cdi_.sweep(); !swept.ok()) return std::move(swept).error();
   Result<std::vector<cdi::Entry>> entries = cdi_.list();
   if (!entries.ok()) return std::move(entries).error();
+
+  Reconciled found = reconcile(own, *entries);
+  out.from_state = found.from_state;
+  out.from_cdi = found.from_cdi;
+  conflicts_ = out.conflicts = found.conflicts;
+  out.stale = found.stale;
+  for (std::string& w : found.warnings) out.warnings.push_back(std::move(w));
+  const cdi::MetadataFiles metadata = metadata_files(node_);
+  for (auto& [uid, claim] : found.claims) {
+    if (!claim.name.empty()) continue;
+    if (std::optional<cdi::ClaimPlace> place = metadata.place_of(uid)) {
+      claim.ns = std::move(place->ns);
+      claim.name = std::move(place->name);
+    } else {
+      out.warnings.push_back(fmt::format(
+          "claim {} is known from its CDI file alone, without its name; CPUs {} are held until it is prepared "
+          "again or unprepared",
+          uid.get(), claim.cpus.to_string()));
+    }
+  }
   const Locked lock(mutex_);
-  for (auto& [uid, claim] : state.claims) {
-    Status adopted = ledger_.adopt(uid, std::move(claim));
-    if (adopted.ok()) {
-      ++out.from_state;
-    } else {
-      out.warnings.push_back("state file: " + adopted.error().text);
-    }
+  for (auto& [uid, claim] : found.claims) {
+    if (Status adopted = ledger_.adopt(uid, std::move(claim)); !adopted.ok())
+      out.warnings.push_back(adopted.error().text);
   }
-  for (const cdi::Entry& entry : *entries) {
-    if (!entry.cpus.ok()) {
-      out.warnings.push_back(
-          fmt::format("CDI file \"{}\": {}", entry.path.string(), entry.cpus.error().text));
-      continue;
-    }
-    const auto known = ledger_.claims().find(entry.uid);
-    if (known != ledger_.claims().end()) {
-      if (known->second.cpus != *entry.cpus) {
-        out.warnings.push_back(
-            fmt::format("CDI file \"{}\" says CPUs {}, the state file has {}; the state file counts",
-                        entry.path.string(), entry.cpus->to_string(), known->second.cpus.to_string()));
-      }
-      continue;
-    }
-    ledger::Claim claim;
-    claim.cpus = *entry.cpus;
-    claim.committed = true;
-    Status adopted = ledger_.adopt(entry.uid, std::move(claim));
-    if (adopted.ok()) {
-      ++out.from_cdi;
-    } else {
-      out.warnings.push_back(fmt::format("CDI file \"{}\": {}", entry.path.string(), adopted.error().text));
-    }
-  }
+  disputed_ = std::move(found.disputed);
+  unconfirmed_ = std::move(found.unconfirmed);
   return out;
+}
+
+std::vector<std::string> Books::settle(const std::vector<ledger::ContainerFacts>& containers) {
+  std::vector<std::string> out;
+  const Locked lock(mutex_);
+  if (disputed_.empty()) return out;
+  for (const ledger::ContainerFacts& c : containers) {
+    const Result<ledger::ClaimCpus> named = ledger::read_claim_env(*c.env);
+    if (!named.ok()) continue;
+    for (const auto& [uid, cpus] : *named) {
+      const auto disputed = disputed_.find(uid);
+      const auto held = ledger_.claims().find(uid);
+      if (disputed == disputed_.end() || held == ledger_.claims().end() || disputed->second != cpus) continue;
+      ledger::Claim claim = held->second;
+      std::string was = claim.cpus.to_string();
+      claim.cpus = cpus;
+      claim.grants.clear();
+      claim.owner = c.who;
+      if (Status moved = ledger_.adopt(uid, std::move(claim)); !moved.ok()) {
+        out.push_back(moved.error().text);
+      } else {
+        out.push_back(fmt::format(
+            "claim {} has CPUs {}, as its CDI file and container \"{}\" of pod {} say, and not {} as in the "
+            "state file",
+            uid.get(), cpus.to_string(), c.who.container, c.pod, was));
+      }
+    }
+  }
+  disputed_.clear();
+  return out;
+}
+
+bool Books::is_unconfirmed(const ClaimUid& uid) {
+  const Locked lock(mutex_);
+  return unconfirmed_.contains(uid);
+}
+
+void Books::confirm(const ClaimUid& uid) {
+  const Locked lock(mutex_);
+  unconfirmed_.erase(uid);
+}
+
+bool Books::has_unconfirmed() {
+  const Locked lock(mutex_);
+  return !unconfirmed_.empty();
 }
 
 Status Books::write_state() {
@@ -114,32 +156,48 @@ Status Books::write_state() {
 Status Books::save() {
   Status s = write_state();
   save_owed_ = !s.ok();
+  if (!s.ok()) ++failed_saves_;
   return s;
+}
+
+// Undoes what prepare() did in the ledger for these orders.
+void Books::give_back(const std::vector<PrepareOrder>& orders,
+                      const std::map<ClaimUid, ledger::Claim>& before) {
+  const Locked lock(mutex_);
+  for (const PrepareOrder& order : orders) ledger_.abort(order.uid);
+  for (const auto& [uid, claim] : before) (void)ledger_.adopt(uid, claim);  // what they held is free again
 }
 
 std::vector<Result<ledger::Claim>> Books::prepare(const std::vector<PrepareOrder>& orders) {
   std::vector<Result<ledger::Claim>> out;
   out.reserve(orders.size());
-  std::set<ClaimUid> fresh;
+  std::vector<PrepareOrder> fresh;
+  std::map<ClaimUid, ledger::Claim> before;  // of those that were picked anew
   bool changed = save_owed_;
   {
     const Locked lock(mutex_);
     for (const PrepareOrder& order : orders) {
-      const auto before = ledger_.claims().find(order.uid);
-      const bool known = before != ledger_.claims().end();
-      const ledger::Claim old = known ? before->second : ledger::Claim{};
+      const auto known = ledger_.claims().find(order.uid);
+      std::optional<ledger::Claim> old;
+      if (known != ledger_.claims().end()) old = known->second;
       out.push_back(ledger_.prepare(order.uid, order.ns, order.name, order.requests));
       if (!out.back().ok()) continue;
-      if (!out.back()->committed) fresh.insert(order.uid);
-      changed = changed || !known || !(old == *out.back());
+      unconfirmed_.erase(order.uid);
+      if (!out.back()->committed) {
+        fresh.push_back(order);
+        if (old && old->committed) before.emplace(order.uid, *old);
+      }
+      changed = changed || !old || !(*old == *out.back());
     }
   }
+  const auto is_fresh = [&](const ClaimUid& uid) {
+    return std::any_of(fresh.begin(), fresh.end(), [&](const PrepareOrder& o) { return o.uid == uid; });
+  };
   if (changed) {
     if (Status s = save(); !s.ok()) {
-      const Locked lock(mutex_);
+      give_back(fresh, before);
       for (std::size_t i = 0; i < orders.size(); ++i) {
-        if (!out[i].ok() || !fresh.contains(orders[i].uid)) continue;
-        ledger_.abort(orders[i].uid);
+        if (!out[i].ok() || !is_fresh(orders[i].uid)) continue;
         out[i] = make_error(Errc::kUnavailable, "the state file cannot be written, nothing was prepared: {}",
                             s.error().text);
       }
@@ -147,14 +205,17 @@ std::vector<Result<ledger::Claim>> Books::prepare(const std::vector<PrepareOrder
   }
   for (std::size_t i = 0; i < orders.size(); ++i) {
     if (!out[i].ok()) continue;
-    Status written = cdi_.write_claim(orders[i].uid, out[i]->cpus);
-    const Locked lock(mutex_);
+    const ClaimUid& uid = orders[i].uid;
+    Status written = cdi_.write_claim(uid, out[i]->cpus);
     if (written.ok()) {
-      ledger_.commit(orders[i].uid);
+      const Locked lock(mutex_);
+      ledger_.commit(uid);
       continue;
     }
-    if (fresh.contains(orders[i].uid)) {
-      ledger_.abort(orders[i].uid);
+    // A file that may be there counts: its claim stays held, and the next prepare or unprepare settles it.
+    if (is_fresh(uid) && !before.contains(uid) && !cdi_.may_have(uid)) {
+      const Locked lock(mutex_);
+      ledger_.abort(uid);
       save_owed_ = true;
     }
     out[i] = std::move(written).error().while_doing("writing the claim's CDI file");
@@ -174,6 +235,8 @@ std::vector<Status> Books::unprepare(const std::vector<ClaimUid>& uids) {
     out.push_back(cdi_.remove_claim(uid));
     if (!out.back().ok()) continue;
     const Locked lock(mutex_);
+    unconfirmed_.erase(uid);
+    disputed_.erase(uid);
     changed = ledger_.release(uid) || changed;
   }
   // A failed save is owed, not an error: the claim is released, and a replay after a crash is harmless
@@ -196,7 +259,9 @@ std::vector<Error> Books::rewrite_missing_cdi() {
   std::map<ClaimUid, CpuSet> wanted;
   {
     const Locked lock(mutex_);
-    for (const auto& [uid, claim] : ledger_.claims()) wanted[uid] = claim.cpus;
+    for (const auto& [uid, claim] : ledger_.claims()) {
+      if (!disputed_.contains(uid)) wanted[uid] = claim.cpus;
+    }
   }
   for (const auto& [uid, cpus] : wanted) {
     const auto it = on_disk.find(uid);

@@ -5,16 +5,22 @@
 //
 // Everything that writes files runs on the worker thread; the hooks of the runtime only take the lock, for
 // microseconds (DESIGN 4). A claim that prepare() answers is in the state file and has its CDI file.
-// Threads with_ledger() from any thread; the others from the worker, load() before there is one.
+// Threads with_ledger(), settle(), the confirm family and failed_saves() from any thread; the others from the
+// worker, load() before there is one.
 
 #ifndef DRACPU_AGENT_BOOKS_H_
 #define DRACPU_AGENT_BOOKS_H_
 
+#include <atomic>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "agent/node.h"
+#include "agent/state_codec.h"
 #include "base/file.h"
 #include "base/mutex.h"
 #include "base/result.h"
@@ -35,22 +41,32 @@ class Books {
  public:
   explicit Books(const Node& node, const Machine& machine, FileOps& ops = real_file_ops());
 
-  // State file, then CDI files of claims that it does not know (an older driver's). Unreadable state is kept
-  // aside and rebuilt from CDI. What was odd comes back for the log. An error only if the folders cannot be
-  // used.
+  // The claims of the state file and of the CDI files, reconciled. Unreadable state is kept aside and rebuilt
+  // from CDI. What was odd comes back for the log. An error only if the folders cannot be used.
   struct Loaded {
     std::size_t from_state = 0;
     std::size_t from_cdi = 0;
+    std::size_t conflicts = 0;
+    bool stale = false;  // another driver worked since the state was written
     bool new_boot = false;
     std::vector<std::string> warnings;
   };
   Result<Loaded> load();
 
+  // The first list of running containers: one that runs with what a disputed CDI file says decides for the
+  // file. What was moved comes back for the log; the files are then to be written again. In a hook: no I/O.
+  std::vector<std::string> settle(const std::vector<ledger::ContainerFacts>& containers);
+  // Claims that a stale state alone knows, until they are confirmed, prepared or released.
+  bool is_unconfirmed(const ClaimUid& uid);
+  void confirm(const ClaimUid& uid);
+  bool has_unconfirmed();
+
   // One result per order, in order; one write of the state file for all of them.
   std::vector<Result<ledger::Claim>> prepare(const std::vector<PrepareOrder>& orders);
   // CDI file first; a claim whose file cannot be removed stays held. One write of the state file for all.
   std::vector<Status> unprepare(const std::vector<ClaimUid>& uids);
-  // Writes the CDI files of all claims again that are missing or damaged. What failed comes back.
+  // Writes the CDI files of all claims again that are missing, damaged or of other CPUs, but not of claims that
+  // are disputed still. What failed comes back.
   std::vector<Error> rewrite_missing_cdi();
   // The state file as the ledger is now.
   Status save();
@@ -58,6 +74,10 @@ class Books {
   void set_machine(const Machine& machine);
   // A save that failed earlier is still owed.
   bool save_owed() const { return save_owed_; }
+  // Contradictions found by load().
+  std::size_t conflicts() const { return conflicts_; }
+  // Since the start.
+  std::size_t failed_saves() const { return failed_saves_.load(); }
 
   template <typename F>
   auto with_ledger(F&& f) {
@@ -66,14 +86,20 @@ class Books {
   }
 
  private:
+  Result<std::optional<State>> read_state(Loaded& out);
   Status write_state();
+  void give_back(const std::vector<PrepareOrder>& orders, const std::map<ClaimUid, ledger::Claim>& before);
 
   const Node& node_;
   std::string boot_id_;
   store::StateFile state_;
   cdi::Directory cdi_;
   bool save_owed_ = false;
+  std::size_t conflicts_ = 0;
+  std::atomic<std::size_t> failed_saves_{0};
   Mutex mutex_;
+  std::map<ClaimUid, CpuSet> disputed_ DRACPU_GUARDED_BY(mutex_);
+  std::set<ClaimUid> unconfirmed_ DRACPU_GUARDED_BY(mutex_);
   ledger::Ledger ledger_ DRACPU_GUARDED_BY(mutex_);
 };
 

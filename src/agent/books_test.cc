@@ -9,6 +9,7 @@
 
 #include <fstream>
 
+#include "agent/claim_metadata.h"
 #include "agent/test_node.h"
 #include "config/load.h"
 
@@ -44,6 +45,17 @@ class BooksTest : public ::testing::Test, protected TestNode {
  protected:
   std::filesystem::path cdi_file(const std::string& uid) const {
     return dir / "cdi" / ("dra.k8s.io-cpu_claim-" + uid + ".json");
+  }
+  void put_cdi(const std::string& uid, const std::string& cpus) const {
+    std::filesystem::create_directories(dir / "cdi");
+    std::ofstream(cdi_file(uid))
+        << R"({"cdiVersion":"0.8.0","kind":"dra.k8s.io/cpu","devices":[{"name":"claim-)" << uid
+        << R"(","containerEdits":{"env":["DRA_CPUSET_)" << uid << "=" << cpus
+        << R"("]}}],"containerEdits":{}})";
+  }
+  std::string text_of(const std::string& uid) const {
+    const Result<std::string> text = read_file(cdi_file(uid));
+    return text.ok() ? *text : text.error().text;
   }
   static std::string cpus_of(Books& books, const std::string& uid) {
     return books.with_ledger([&](const ledger::Ledger& l) {
@@ -139,35 +151,121 @@ TEST_F(BooksTest, ClaimUidThatCannotBeAFileNameIsRefused) {
   }
 }
 
-TEST_F(BooksTest, AdoptsAnOlderDriversFilesAndItsOwnStateWins) {
-  std::filesystem::create_directories(dir / "cdi");
-  const auto put = [&](const std::string& uid, const std::string& cpus) {
-    std::ofstream(cdi_file(uid))
-        << R"({"cdiVersion":"0.8.0","kind":"dra.k8s.io/cpu","devices":[{"name":"claim-)" << uid
-        << R"(","containerEdits":{"env":["DRA_CPUSET_)" << uid << "=" << cpus
-        << R"("]}}],"containerEdits":{}})";
-  };
+TEST_F(BooksTest, ItsOwnStateCountsAndTheFileFollows) {
+  {
+    Books books(node, machine, ops_);
+    ASSERT_TRUE(books.load().ok());
+    ASSERT_TRUE(books.prepare({order("a", 2), order("cut", 1)})[0].ok());
+  }
+  put_cdi("a", "4-5");
+  std::ofstream(cdi_file("cut")) << R"({"cdiVersion":"0.8)";
+  Books books(node, machine, ops_);
+  const Result<Books::Loaded> loaded = books.load();
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_FALSE(loaded->stale);
+  EXPECT_EQ(loaded->warnings.size(), 2U);
+  EXPECT_EQ(books.conflicts(), 1U);
+  EXPECT_EQ(cpus_of(books, "a"), "0-1");
+  EXPECT_TRUE(books.rewrite_missing_cdi().empty());
+  EXPECT_NE(text_of("cut").find("=2"), std::string::npos);
+  EXPECT_NE(text_of("a").find("=4-5"), std::string::npos) << "disputed until the containers are known";
+  EXPECT_TRUE(books.settle({}).empty());
+  EXPECT_TRUE(books.rewrite_missing_cdi().empty());
+  EXPECT_NE(text_of("a").find("=0-1"), std::string::npos) << "the file follows the state";
+}
+
+TEST_F(BooksTest, AContainerThatRunsWithWhatTheFileSaysDecides) {
+  {
+    Books books(node, machine, ops_);
+    ASSERT_TRUE(books.load().ok());
+    ASSERT_TRUE(books.prepare({order("a", 2), order("b", 1)})[0].ok());
+  }
+  put_cdi("a", "4-5");
+  put_cdi("b", "6");
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  const std::vector<std::string> env{"DRA_CPUSET_a=4-5"};
+  const std::vector<std::string> forged{"DRA_CPUSET_b=7"};
+  const std::vector<ledger::ContainerFacts> running{
+      {ContainerId("1"), {PodUid("p"), "app"}, "ns/p", &env, "4-5"},
+      {ContainerId("2"), {PodUid("q"), "app"}, "ns/q", &forged, "0-7"}};
+  EXPECT_EQ(books.settle(running).size(), 1U);
+  EXPECT_EQ(cpus_of(books, "a"), "4-5");
+  EXPECT_EQ(cpus_of(books, "b"), "2") << "neither file nor container alone moves a claim";
+  EXPECT_TRUE(books.with_ledger([&](ledger::Ledger& l) { return l.synchronize(running).findings.size() == 1; }));
+  EXPECT_TRUE(books.settle(running).empty()) << "once";
+}
+
+TEST_F(BooksTest, AfterAnotherDriverTheFilesCount) {
+  {
+    Books books(node, machine, ops_);
+    ASSERT_TRUE(books.load().ok());
+    ASSERT_TRUE(books.prepare({order("a", 2), order("kept", 1)})[0].ok());
+  }
+  put_cdi("a", "4-5");
+  put_cdi("old", "6-7");
+  put_cdi("named", "0");
+  std::filesystem::remove(cdi_file("kept"));
+  const cdi::MetadataFiles files = metadata_files(node);
+  ASSERT_TRUE(files.write({ClaimUid("named"), "ns-x", "claim-x", "", "r"}, "{}").ok());
+  Books books(node, machine, ops_);
+  const Result<Books::Loaded> loaded = books.load();
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_TRUE(loaded->stale);
+  EXPECT_EQ(cpus_of(books, "a"), "4-5");
+  EXPECT_EQ(cpus_of(books, "old"), "6-7");
+  EXPECT_EQ(cpus_of(books, "named"), "0");
+  EXPECT_EQ(cpus_of(books, "kept"), "2");
+  books.with_ledger([](ledger::Ledger& l) {
+    EXPECT_EQ(l.claims().at(ClaimUid("named")).ns, "ns-x");
+    EXPECT_EQ(l.claims().at(ClaimUid("named")).name, "claim-x");
+    EXPECT_EQ(l.claims().at(ClaimUid("old")).name, "");
+  });
+  EXPECT_TRUE(books.is_unconfirmed(ClaimUid("kept"))) << "until it was asked for";
+  EXPECT_FALSE(books.is_unconfirmed(ClaimUid("a")));
+  EXPECT_TRUE(books.prepare({order("kept", 1)})[0].ok());
+  EXPECT_FALSE(books.has_unconfirmed());
+}
+
+TEST_F(BooksTest, AClaimThatWasPickedAnewComesBackWhenItCannotBeSaved) {
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  ops_.fail_on = "state.json";
+  EXPECT_FALSE(books.prepare({order("a", 3), order("b", 1)})[0].ok());
+  EXPECT_EQ(cpus_of(books, "a"), "0-1");
+  EXPECT_EQ(cpus_of(books, "b"), "none");
+  EXPECT_EQ(books.failed_saves(), 1U);
+}
+
+TEST_F(BooksTest, AClaimWhoseFileMayBeThereStaysHeld) {
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  put_cdi("a", "0-1");
+  ops_.fail_on = "claim-a";
+  EXPECT_FALSE(books.prepare({order("a", 2)})[0].ok());
+  EXPECT_EQ(cpus_of(books, "a"), "0-1");
+  ops_.fail_on.clear();
+  EXPECT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  EXPECT_EQ(cpus_of(books, "a"), "0-1");
+}
+
+TEST_F(BooksTest, ReservedCpusUnderAClaimStopNewClaimsOnly) {
   {
     Books books(node, machine, ops_);
     ASSERT_TRUE(books.load().ok());
     ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
   }
-  put("a", "4-5");
-  put("old", "6-7");
-  put("clash", "1");
-  std::ofstream(cdi_file("cut")) << R"({"cdiVersion":"0.8)";
+  node.config.node.reserved_cpus = CpuSet{1};
   Books books(node, machine, ops_);
-  const Result<Books::Loaded> loaded = books.load();
-  ASSERT_TRUE(loaded.ok());
-  EXPECT_EQ(loaded->from_state, 1U);
-  EXPECT_EQ(loaded->from_cdi, 1U);
-  EXPECT_EQ(loaded->warnings.size(), 3U);
+  ASSERT_TRUE(books.load().ok());
   EXPECT_EQ(cpus_of(books, "a"), "0-1");
-  EXPECT_EQ(cpus_of(books, "old"), "6-7");
-  EXPECT_TRUE(books.rewrite_missing_cdi().empty());
-  const Result<std::string> repaired = read_file(cdi_file("a"));
-  ASSERT_TRUE(repaired.ok());
-  EXPECT_NE(repaired->find("=0-1"), std::string::npos) << "the file follows the state";
+  const auto got = books.prepare({order("a", 2), order("b", 1)});
+  EXPECT_TRUE(got[0].ok()) << "what is prepared is answered as before";
+  ASSERT_FALSE(got[1].ok());
+  EXPECT_NE(got[1].error().text.find("ns/c-a (a)"), std::string::npos) << got[1].error().text;
+  EXPECT_TRUE(books.unprepare({ClaimUid("a")})[0].ok());
+  EXPECT_TRUE(books.prepare({order("b", 1)})[0].ok());
 }
 
 TEST_F(BooksTest, UnreadableStateIsKeptAsideAndRebuilt) {
@@ -183,7 +281,7 @@ TEST_F(BooksTest, UnreadableStateIsKeptAsideAndRebuilt) {
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(loaded->from_state, 0U);
   EXPECT_EQ(loaded->from_cdi, 1U) << "the CDI file still says it";
-  ASSERT_EQ(loaded->warnings.size(), 1U);
+  ASSERT_EQ(loaded->warnings.size(), 2U) << "the claim's name is not in it";
   EXPECT_NE(loaded->warnings[0].find("kept as"), std::string::npos);
   EXPECT_EQ(cpus_of(books, "a"), "0-1");
 }

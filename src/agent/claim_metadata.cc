@@ -53,10 +53,12 @@ std::string metadata_json(const Node& node, const std::vector<device::Device>& d
   return json::serialize(root) + "\n";
 }
 
-ClaimMetadata::ClaimMetadata(const Node& node)
-    : node_(node),
-      files_(node.config.runtime.kubelet_root_dir / "plugins" / node.config.publish.driver_name,
-             node.config.runtime.cdi_dir, node.config.publish.driver_name) {}
+cdi::MetadataFiles metadata_files(const Node& node) {
+  return {node.config.runtime.kubelet_root_dir / "plugins" / node.config.publish.driver_name,
+          node.config.runtime.cdi_dir, node.config.publish.driver_name};
+}
+
+ClaimMetadata::ClaimMetadata(const Node& node) : node_(node), files_(metadata_files(node)) {}
 
 std::map<std::string, std::string> ClaimMetadata::write(const std::vector<device::Device>& devices,
                                                         const MetadataClaim& claim,

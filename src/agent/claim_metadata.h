@@ -35,6 +35,8 @@ std::string metadata_json(const Node& node, const std::vector<device::Device>& d
                           const MetadataClaim& claim, const std::string& request,
                           const std::vector<ledger::Grant>& grants);
 
+cdi::MetadataFiles metadata_files(const Node& node);
+
 class ClaimMetadata {
  public:
   explicit ClaimMetadata(const Node& node);

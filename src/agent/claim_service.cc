@@ -314,7 +314,10 @@ void ClaimService::collect_lost_claims() {
         why = "the claim was replaced by another of the same name";
       } else if (!claim->allocation) {
         why = "the claim is no longer allocated";
+      } else if (books_.is_unconfirmed(c.uid) && claim->reserved_for.empty()) {
+        why = "the claim is no longer in use, and the state file that names it is older than another driver";
       } else {
+        books_.confirm(c.uid);
         return;
       }
       worker_.post([this, uid = c.uid, why] { release_lost(uid, why); });

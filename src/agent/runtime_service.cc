@@ -87,6 +87,8 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_synchronize(
   std::vector<ledger::ContainerFacts> facts;
   facts.reserve(containers.size());
   for (const nri::ContainerInfo& c : containers) facts.push_back(facts_of(c));
+  const std::vector<std::string> moved = books_.settle(facts);
+  for (const std::string& m : moved) log_warning("Claim follows its container", {{"opID", op}, {"what", m}});
   ledger::Synchronized result = books_.with_ledger([&](ledger::Ledger& l) { return l.synchronize(facts); });
   in_doubt_ = false;  // what was pushed on the old connection can no longer arrive
   for (const ledger::Finding& f : result.findings) {
@@ -96,7 +98,8 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_synchronize(
                                                    {"containerID", f.id.get()},
                                                    {"err", f.what.text}});
   }
-  if (result.new_owner) worker_.post([this] { (void)books_.save(); });
+  metrics_.claim_conflicts.set(books_.conflicts() + result.findings.size());
+  if (result.new_owner || !moved.empty()) worker_.post([this] { (void)books_.save(); });
   metrics_.nri_synchronize_duration_seconds.observe(observe::Outcome::kSuccess,
                                                     seconds(Deadline::Clock::now() - begun));
   log_info(0, "Synchronized with the runtime",

@@ -16,7 +16,8 @@ using observe::log_info;
 using observe::log_warning;
 
 constexpr std::chrono::seconds kTick{2};     // also how late hotplug is noticed
-constexpr std::chrono::hours kLostCheck{1};  // RULINGS 10
+constexpr std::chrono::seconds kLostCheck{3600};       // RULINGS 10
+constexpr std::chrono::seconds kUnconfirmedCheck{60};  // while a stale state is not confirmed (RULINGS 8)
 
 }  // namespace
 
@@ -62,14 +63,20 @@ Status Session::start_files() {
   Result<Books::Loaded> loaded = books_.load();
   if (!loaded.ok()) return std::move(loaded).error();
   for (const std::string& w : loaded->warnings) log_warning("State needs attention", {{"err", w}});
-  for (const Error& e : books_.rewrite_missing_cdi())
-    log_error("CDI file not written; its container cannot start", e);
+  rewrite_cdi();
   log_info(0, "State loaded",
            {{"claimsFromStateFile", loaded->from_state},
             {"claimsFromCDI", loaded->from_cdi},
+            {"conflicts", loaded->conflicts},
+            {"stale", loaded->stale},
             {"newBoot", loaded->new_boot}});
   // A write costs two syncs: only when what is on disk is not what we hold.
   return loaded->from_cdi > 0 || loaded->new_boot || !loaded->warnings.empty() ? books_.save() : ok_status();
+}
+
+void Session::rewrite_cdi() {
+  for (const Error& e : books_.rewrite_missing_cdi())
+    log_error("CDI file not written; its container cannot start", e);
 }
 
 Status Session::start_api() {
@@ -222,7 +229,8 @@ TermEnd Session::serve() {
     return TermEnd::kFatal;
   }
   publish();
-  next_lost_check_ = Clock::now() + std::chrono::seconds(10);
+  worker_.post([this] { rewrite_cdi(); });  // what the running containers decided
+  next_lost_check_ = Clock::now();
   while (!wake_.stop_requested()) {
     const Clock::time_point now = Clock::now();
     if (!still_alone()) return TermEnd::kStepBack;
@@ -258,15 +266,41 @@ void Session::tick(Clock::time_point now) {
   retry_registration(now);
   look_at_machine();
   report_lost_cpus();
+  report_config_conflict();
   if (now >= next_lost_check_) {
-    next_lost_check_ = now + kLostCheck;
+    next_lost_check_ = now + (books_.has_unconfirmed() ? kUnconfirmedCheck : kLostCheck);
     worker_.post([this] { claims_->collect_lost_claims(); });
   }
+  metrics_.state_write_errors_total.inc(books_.failed_saves() - counted_failed_saves_);
+  counted_failed_saves_ = books_.failed_saves();
   const std::size_t stale = books_.with_ledger([](const ledger::Ledger& l) { return l.stale_count(); });
   if (stale == 0) stale_since_ = Clock::time_point{};
   if (stale > 0 && stale_since_ == Clock::time_point{}) stale_since_ = now;
   metrics_.stale_pool_seconds.set(stale == 0 ? 0.0
                                              : std::chrono::duration<double>(now - stale_since_).count());
+}
+
+// A configuration under which running claims would lie on reserved CPUs (RULINGS 7).
+void Session::report_config_conflict() {
+  const std::string now = books_.with_ledger([](const ledger::Ledger& l) {
+    std::string list;
+    for (const ClaimUid& uid : l.claims_on_reserved()) {
+      const ledger::Claim& claim = l.claims().at(uid);
+      list += fmt::format("{}{}/{} ({}) has CPUs {}", list.empty() ? "" : ", ", claim.ns, claim.name, uid.get(),
+                          (claim.cpus & l.reserved()).to_string());
+    }
+    return list;
+  });
+  if (now == config_conflict_) return;
+  config_conflict_ = now;
+  if (now.empty()) {
+    log_info(0, "No claim is on reserved CPUs any more");
+    health_.set_ok("config");
+    return;
+  }
+  log_error("The configuration reserves CPUs of running claims; they keep them, nothing new is prepared",
+            make_error(Errc::kConflict, "{}", now));
+  health_.set_failed("config", "reserved CPUs are held by claims: " + now);
 }
 
 void Session::retry_registration(Clock::time_point now) {

@@ -65,6 +65,8 @@ class Session {
   void publish();
   void look_at_machine();
   void report_lost_cpus();
+  void report_config_conflict();
+  void rewrite_cdi();
   bool wait_for_runtime();
   void tick(Clock::time_point now);
   bool still_alone();
@@ -89,6 +91,8 @@ class Session {
   bool is_health_due_ = true;        // devices changed, or nobody was told yet
   std::map<ClaimUid, CpuSet> lost_;  // claims told as lacking CPUs
   Clock::time_point next_lost_check_{};
+  std::string config_conflict_;      // as last told
+  std::size_t counted_failed_saves_ = 0;
   kube::PublisherStats counted_;
 
   MachineWatch watch_;

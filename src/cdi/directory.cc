@@ -117,6 +117,12 @@ Status Directory::write_claim(const ClaimUid& uid, const CpuSet& cpus) {
   return drop_from_old_file(uid);
 }
 
+bool Directory::may_have(const ClaimUid& uid) const {
+  std::error_code failed;
+  return check_uid(uid).ok() && (fs::exists(fs::symlink_status(claim_path(uid), failed)) ||
+                                 (failed && failed != std::errc::no_such_file_or_directory));
+}
+
 Status Directory::remove_claim(const ClaimUid& uid) {
   if (Status s = check_uid(uid); !s.ok()) return s;
   if (Status s = remove_file(ops_, claim_path(uid)); !s.ok()) return s;

@@ -69,6 +69,9 @@ class Directory {
   // An empty set is refused: a container would get a variable without CPUs.
   Status write_claim(const ClaimUid& uid, const CpuSet& cpus);
 
+  // Whether a file of the claim may be there: false only if it is certain that none is.
+  bool may_have(const ClaimUid& uid) const;
+
   // Success if there was nothing. A damaged file goes too.
   Status remove_claim(const ClaimUid& uid);
 

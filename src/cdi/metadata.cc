@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 namespace json = boost::json;
 
 constexpr mode_t kMode = 0644;
+constexpr std::size_t kMaxFile = std::size_t{1} << 20U;
 constexpr std::string_view kInContainer = "/var/run/kubernetes.io/dra-device-attributes";
 
 // A DNS name: nothing that leads elsewhere in a path.
@@ -109,6 +110,27 @@ std::optional<std::string> MetadataFiles::existing(const ClaimUid& uid, std::str
   std::error_code ignored;
   if (!fs::exists(cdi_file(uid, request), ignored)) return std::nullopt;
   return device_id(uid, request);
+}
+
+std::optional<ClaimPlace> MetadataFiles::place_of(const ClaimUid& uid) const {
+  const Result<std::vector<std::string>> names = names_in(cdi_dir_);
+  if (!names.ok()) return std::nullopt;
+  for (const std::string& file : *names) {
+    if (uid_in(file, driver_ + "_metadata_") != uid) continue;
+    const Result<std::string> text = read_file(cdi_dir_ / file, kMaxFile);
+    if (!text.ok()) continue;
+    // <dir_>/<namespace>_<claim>/<request>/metadata.json; a namespace has no "_".
+    const std::string before = (dir_ / "").string();
+    const std::size_t begin = text->find(before);
+    if (begin == std::string::npos) continue;
+    const std::string_view rest = std::string_view(*text).substr(begin + before.size());
+    const std::string_view folder = rest.substr(0, rest.find('/'));
+    const std::size_t middle = folder.find('_');
+    if (middle == std::string_view::npos) continue;
+    ClaimPlace out{std::string(folder.substr(0, middle)), std::string(folder.substr(middle + 1))};
+    if (check_name("namespace", out.ns).ok() && check_name("claim name", out.name).ok()) return out;
+  }
+  return std::nullopt;
 }
 
 Status MetadataFiles::remove(const ClaimUid& uid, std::string_view ns, std::string_view claim) const {

@@ -35,6 +35,12 @@ struct MetadataPlace {
   std::string request;    // main request name
 };
 
+// Of a claim, as its metadata files name it.
+struct ClaimPlace {
+  std::string ns;
+  std::string name;
+};
+
 class MetadataFiles {
  public:
   // Touches nothing.
@@ -44,6 +50,8 @@ class MetadataFiles {
   Result<std::string> write(const MetadataPlace& place, std::string_view content) const;
   // The id of what an earlier write left; nothing if its CDI file is not there.
   std::optional<std::string> existing(const ClaimUid& uid, std::string_view request) const;
+  // Whose claim it is, if a file of it is there and tells.
+  std::optional<ClaimPlace> place_of(const ClaimUid& uid) const;
   // Success if there was nothing. `ns` and `claim` may be empty if they are not known.
   Status remove(const ClaimUid& uid, std::string_view ns, std::string_view claim) const;
   // Removes CDI files of claims that are not in `keep`; how many.

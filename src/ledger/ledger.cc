@@ -120,6 +120,13 @@ Result<Claim> Ledger::prepare(const ClaimUid& uid, std::string_view ns, std::str
     free |= claim.cpus & managed_;
     free -= reserved_;
   }
+  if (const std::vector<ClaimUid> odd = claims_on_reserved(); !odd.empty()) {
+    const Claim& first = claims_.at(odd.front());
+    return make_error(Errc::kConflict,
+                      "the configuration reserves CPUs {} that {} claims still hold, first {}/{} ({}); nothing new "
+                      "is prepared until they end or reservedCPUs is set back",
+                      (held_ & reserved_).to_string(), odd.size(), first.ns, first.name, odd.front().get());
+  }
   CpuSet taken;
   for (const Request& r : requests) {
     Result<CpuSet> picked = pick_for(r, (free & r.device_cpus) - taken);
@@ -138,6 +145,15 @@ Result<Claim> Ledger::prepare(const ClaimUid& uid, std::string_view ns, std::str
   held_ |= taken;
   claims_[uid] = claim;
   return claim;
+}
+
+std::vector<ClaimUid> Ledger::claims_on_reserved() const {
+  std::vector<ClaimUid> out;
+  if (!held_.intersects(reserved_)) return out;
+  for (const auto& [uid, claim] : claims_) {
+    if (claim.cpus.intersects(reserved_)) out.push_back(uid);
+  }
+  return out;
 }
 
 void Ledger::commit(const ClaimUid& uid) {

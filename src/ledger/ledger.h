@@ -12,7 +12,7 @@
 // nothing and returns an error whose text a person can act on. It knows no files, sockets or clocks.
 //
 // Errors  kNoCapacity   not enough CPUs are free, or the shared pool would become empty
-//         kConflict     a claim or container contradicts what the ledger knows
+//         kConflict     a claim or container contradicts what the ledger knows, or claims hold reserved CPUs
 //         kInvalidInput malformed claim variable, unknown device
 // Cost    Steps of one container or claim: linear in the claims; answers that touch the shared containers:
 //         linear in those.
@@ -172,6 +172,9 @@ class Ledger {
   const CpuSet& offline() const { return offline_; }
   const std::map<ClaimUid, Claim>& claims() const { return claims_; }
   std::size_t shared_containers() const { return shared_; }
+  // Claims with CPUs that are reserved now: the configuration changed under them. While there are any, nothing
+  // new is prepared (RULINGS 7).
+  std::vector<ClaimUid> claims_on_reserved() const;
   // Claims of which no container is known now.
   std::vector<ClaimUid> claims_without_container() const;
   // Empty if every invariant holds, otherwise what is broken. For tests and assertions.
