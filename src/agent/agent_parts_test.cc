@@ -97,7 +97,9 @@ TEST(Guard, AWaitCanBeGivenUpAndLeavesTheLockFree) {
   ASSERT_TRUE(*first.try_take());
   for (int i = 0; i < 50; ++i) const LockWait wait(second, [] {});
   first.release();
-  { const LockWait wait(second, [] {}); }  // may get it, and gives it back
+  {
+    const LockWait wait(second, [] {});
+  }  // may get it, and gives it back
   EXPECT_TRUE(*first.try_take());
 }
 
@@ -121,8 +123,8 @@ TEST(Guard, NetworkFileSystemsProveNothing) {
     EXPECT_NE(network_file_system(type), "") << type;
   }
   // tmpfs, ext4, xfs, overlay, btrfs, ramfs, zfs
-  for (const std::uint64_t type : {0x01021994UL, 0xEF53UL, 0x58465342UL, 0x794C7630UL, 0x9123683EUL,
-                                   0x858458F6UL, 0x2FC12FC1UL}) {
+  for (const std::uint64_t type :
+       {0x01021994UL, 0xEF53UL, 0x58465342UL, 0x794C7630UL, 0x9123683EUL, 0x858458F6UL, 0x2FC12FC1UL}) {
     EXPECT_EQ(network_file_system(type), "") << type;
   }
 }

@@ -7,9 +7,9 @@
 
 #include "agent/claim_metadata.h"
 #include "agent/reconcile.h"
-#include "ledger/claim_env.h"
 #include "base/strings.h"
 #include "config/load.h"
+#include "ledger/claim_env.h"
 
 namespace dracpu::agent {
 namespace {
@@ -83,10 +83,11 @@ Result<Books::Loaded> Books::load() {
       claim.ns = std::move(place->ns);
       claim.name = std::move(place->name);
     } else {
-      out.warnings.push_back(fmt::format(
-          "claim {} is known from its CDI file alone, without its name; CPUs {} are held until it is prepared "
-          "again or unprepared",
-          uid.get(), claim.cpus.to_string()));
+      out.warnings.push_back(
+          fmt::format("claim {} is known from its CDI file alone, without its name; CPUs {} are held until "
+                      "it is prepared "
+                      "again or unprepared",
+                      uid.get(), claim.cpus.to_string()));
     }
   }
   const Locked lock(mutex_);

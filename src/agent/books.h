@@ -65,8 +65,8 @@ class Books {
   std::vector<Result<ledger::Claim>> prepare(const std::vector<PrepareOrder>& orders);
   // CDI file first; a claim whose file cannot be removed stays held. One write of the state file for all.
   std::vector<Status> unprepare(const std::vector<ClaimUid>& uids);
-  // Writes the CDI files of all claims again that are missing, damaged or of other CPUs, but not of claims that
-  // are disputed still. What failed comes back.
+  // Writes the CDI files of all claims again that are missing, damaged or of other CPUs, but not of claims
+  // that are disputed still. What failed comes back.
   std::vector<Error> rewrite_missing_cdi();
   // The state file as the ledger is now.
   Status save();

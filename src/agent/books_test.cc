@@ -192,7 +192,8 @@ TEST_F(BooksTest, AContainerThatRunsWithWhatTheFileSaysDecides) {
   EXPECT_EQ(books.settle(running).size(), 1U);
   EXPECT_EQ(cpus_of(books, "a"), "4-5");
   EXPECT_EQ(cpus_of(books, "b"), "2") << "neither file nor container alone moves a claim";
-  EXPECT_TRUE(books.with_ledger([&](ledger::Ledger& l) { return l.synchronize(running).findings.size() == 1; }));
+  EXPECT_TRUE(
+      books.with_ledger([&](ledger::Ledger& l) { return l.synchronize(running).findings.size() == 1; }));
   EXPECT_TRUE(books.settle(running).empty()) << "once";
 }
 

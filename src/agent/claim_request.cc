@@ -212,6 +212,21 @@ Result<std::vector<ledger::Request>> requests_of(const kube::Claim& claim, const
   return out;
 }
 
+bool is_what_was_granted(const kube::Claim& claim, const std::string& driver,
+                         const std::vector<ledger::Grant>& grants) {
+  if (!claim.allocation || grants.empty()) return false;
+  auto grant = grants.begin();
+  for (const kube::AllocationResult& r : claim.allocation->results) {
+    if (r.driver != driver) continue;
+    if (grant == grants.end() || grant->request != r.request || grant->pool != r.pool ||
+        grant->device != r.device || grant->share_id != r.share_id) {
+      return false;
+    }
+    ++grant;
+  }
+  return grant == grants.end();
+}
+
 std::optional<RootMatch> root_match(const kube::Claim& claim, const std::string& driver) {
   if (!claim.allocation) return std::nullopt;
   for (const kube::ClaimConstraint& c : claim.constraints) {

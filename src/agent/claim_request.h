@@ -52,6 +52,10 @@ struct RootMatch {
   kube::DeviceName other;
   std::vector<std::string> requests;
 };
+// The results of this driver in the allocation are those that were granted.
+bool is_what_was_granted(const kube::Claim& claim, const std::string& driver,
+                         const std::vector<ledger::Grant>& grants);
+
 std::optional<RootMatch> root_match(const kube::Claim& claim, const std::string& driver);
 
 }  // namespace dracpu::agent

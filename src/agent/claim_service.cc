@@ -140,6 +140,14 @@ std::vector<kubelet::PreparedDevice> ClaimService::answer(const ClaimUid& uid, c
   return out;
 }
 
+std::optional<ledger::Claim> ClaimService::prepared(const ClaimUid& uid) const {
+  return books_.with_ledger([&](const ledger::Ledger& l) {
+    const auto it = l.claims().find(uid);
+    const bool complete = it != l.claims().end() && it->second.committed && !it->second.grants.empty();
+    return complete ? std::optional<ledger::Claim>(it->second) : std::nullopt;
+  });
+}
+
 void ClaimService::drain() {
   std::vector<std::shared_ptr<Call>> calls;
   {
@@ -159,11 +167,7 @@ void ClaimService::drain() {
       Result<kube::Claim>& read = *call->read[i];
       if (!read.ok()) {
         // The API server is away: a claim that is prepared already is answered from the books.
-        const std::optional<ledger::Claim> known = books_.with_ledger([&](const ledger::Ledger& l) {
-          const auto it = l.claims().find(ref.uid);
-          const bool complete = it != l.claims().end() && it->second.committed && !it->second.grants.empty();
-          return complete ? std::optional<ledger::Claim>(it->second) : std::nullopt;
-        });
+        const std::optional<ledger::Claim> known = prepared(ref.uid);
         if (read.error().code == Errc::kUnavailable && known) {
           call->results.emplace(ref.uid, answer(ref.uid, *known, metadata_.existing(ref.uid, known->grants)));
         } else {
@@ -181,6 +185,16 @@ void ClaimService::drain() {
         }
       }
       if (!requests.ok()) {
+        // Prepared under another configuration or machine, say under devices that are published no more: it
+        // keeps what it has (RULINGS 7).
+        const std::optional<ledger::Claim> known = prepared(ref.uid);
+        if (known && read->uid == ref.uid &&
+            is_what_was_granted(*read, node_.config.publish.driver_name, known->grants)) {
+          log_info(2, "Claim keeps what it was granted before",
+                   {{"opID", call->op}, {"claim", full_name(ref)}, {"err", requests.error().text}});
+          call->results.emplace(ref.uid, answer(ref.uid, *known, metadata_.existing(ref.uid, known->grants)));
+          continue;
+        }
         call->results.emplace(ref.uid, std::move(requests).error());
       } else if (requests->empty()) {
         call->results.emplace(ref.uid, std::vector<kubelet::PreparedDevice>{});

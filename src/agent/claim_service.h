@@ -72,6 +72,8 @@ class ClaimService final : public kubelet::Handler {
   void claim_ready(const std::shared_ptr<Call>& call);
   // CPUs local to the roots that the claim's other device has.
   CpuSet near_cpus(const std::vector<std::string>& roots) const;
+  // What the books have of a claim that was answered.
+  std::optional<ledger::Claim> prepared(const ClaimUid& uid) const;
   void drain();
   void finish(Call& call);
   // `metadata`: main request name to the CDI device of its metadata file.

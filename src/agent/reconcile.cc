@@ -29,8 +29,9 @@ class Reconciler {
     out_.stale = own_ && std::any_of(files_.begin(), files_.end(),
                                      [&](const auto& f) { return !own_->contains(f.first); });
     if (out_.stale) {
-      warn("another driver worked on this node since the state file was written (claims in CDI files that it "
-           "does not know); where they disagree the CDI files count");
+      warn(
+          "another driver worked on this node since the state file was written (claims in CDI files that it "
+          "does not know); where they disagree the CDI files count");
       take_files();
       take_state();
     } else {
@@ -52,10 +53,11 @@ class Reconciler {
       ++out_.conflicts;
       for (const auto& [other, have] : out_.claims) {
         if (!have.cpus.intersects(claim.cpus)) continue;
-        warn("{}: claim {} says CPUs {}, of which {} belong to claim {}; it is left out until it is prepared "
-             "again",
-             source, full_name(uid, claim), claim.cpus.to_string(), (have.cpus & claim.cpus).to_string(),
-             full_name(other, have));
+        warn(
+            "{}: claim {} says CPUs {}, of which {} belong to claim {}; it is left out until it is prepared "
+            "again",
+            source, full_name(uid, claim), claim.cpus.to_string(), (have.cpus & claim.cpus).to_string(),
+            full_name(other, have));
       }
       return false;
     }

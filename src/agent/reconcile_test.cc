@@ -88,8 +88,9 @@ TEST(Reconcile, Table) {
     std::optional<ClaimMap> state;
     if (c.state != nullptr) state = state_of(c.state);
     const Reconciled got = reconcile(state, files_of(c.files));
-    EXPECT_EQ(list_of(got.claims, [](const auto& e) { return e.first.get() + "=" + e.second.cpus.to_string(); }),
-              c.claims);
+    EXPECT_EQ(
+        list_of(got.claims, [](const auto& e) { return e.first.get() + "=" + e.second.cpus.to_string(); }),
+        c.claims);
     EXPECT_EQ(got.stale, c.stale);
     EXPECT_EQ(list_of(got.unconfirmed, [](const auto& e) { return e.get(); }), c.unconfirmed);
     EXPECT_EQ(list_of(got.disputed, [](const auto& e) { return e.first.get() + "=" + e.second.to_string(); }),

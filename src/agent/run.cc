@@ -176,6 +176,7 @@ int run(const config::Config& config) {
       return 1;
     }
     if (!*owner) break;
+    const Clock::time_point owner_since = Clock::now();
     if (!http) {
       http = std::make_unique<observe::HttpServer>(observe::HttpOptions{
           .bind_address = config.observe.bind_address,
@@ -193,7 +194,7 @@ int run(const config::Config& config) {
     const Clock::time_point begun = Clock::now();
     TermEnd end = TermEnd::kFatal;
     {
-      Session session(node, machine, guard, **wake, metrics, health);
+      Session session(node, machine, guard, **wake, metrics, health, owner_since);
       end = session.serve();
     }
     guard.release();

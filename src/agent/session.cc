@@ -15,7 +15,7 @@ using observe::log_error;
 using observe::log_info;
 using observe::log_warning;
 
-constexpr std::chrono::seconds kTick{2};     // also how late hotplug is noticed
+constexpr std::chrono::seconds kTick{2};               // also how late hotplug is noticed
 constexpr std::chrono::seconds kLostCheck{3600};       // RULINGS 10
 constexpr std::chrono::seconds kUnconfirmedCheck{60};  // while a stale state is not confirmed (RULINGS 8)
 
@@ -41,8 +41,9 @@ Status timed_step(observe::Metrics& metrics, std::string_view name, const std::f
 }
 
 Session::Session(const Node& node, std::shared_ptr<const Machine> machine, const Guard& guard, Wake& wake,
-                 observe::Metrics& metrics, observe::HealthState& health)
-    : node_(node),
+                 observe::Metrics& metrics, observe::HealthState& health, Clock::time_point owner_since)
+    : owner_since_(owner_since),
+      node_(node),
       guard_(guard),
       wake_(wake),
       metrics_(metrics),
@@ -53,6 +54,7 @@ Session::Session(const Node& node, std::shared_ptr<const Machine> machine, const
                {[this] {
                   health_.set_ok("nri");
                   synchronized_ = true;
+                  note_takeover("runtime", runtime_noted_);
                   wake_.notify();
                 },
                 [this](const std::string& reason) { health_.set_failed("nri", reason); }}) {}
@@ -286,8 +288,8 @@ void Session::report_config_conflict() {
     std::string list;
     for (const ClaimUid& uid : l.claims_on_reserved()) {
       const ledger::Claim& claim = l.claims().at(uid);
-      list += fmt::format("{}{}/{} ({}) has CPUs {}", list.empty() ? "" : ", ", claim.ns, claim.name, uid.get(),
-                          (claim.cpus & l.reserved()).to_string());
+      list += fmt::format("{}{}/{} ({}) has CPUs {}", list.empty() ? "" : ", ", claim.ns, claim.name,
+                          uid.get(), (claim.cpus & l.reserved()).to_string());
     }
     return list;
   });
@@ -314,10 +316,17 @@ void Session::retry_registration(Clock::time_point now) {
   registration_.offered(now);
 }
 
+void Session::note_takeover(std::string_view peer, std::atomic<bool>& noted) {
+  if (noted.exchange(true)) return;
+  const std::chrono::duration<double> took = Clock::now() - owner_since_;
+  metrics_.takeover_seconds.set(peer, took.count());
+}
+
 void Session::on_registration(bool registered, const std::string& error) {
   registered_ = registered;
   if (registered) {
     health_.set_ok("kubelet");
+    note_takeover("kubelet", kubelet_noted_);
     health_.set_started();
   } else {
     health_.set_failed("kubelet", error);

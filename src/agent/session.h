@@ -49,8 +49,10 @@ Status timed_step(observe::Metrics& metrics, std::string_view name, const std::f
 
 class Session {
  public:
+  // `owner_since`: when the lock was taken.
   Session(const Node& node, std::shared_ptr<const Machine> machine, const Guard& guard, Wake& wake,
-          observe::Metrics& metrics, observe::HealthState& health);
+          observe::Metrics& metrics, observe::HealthState& health,
+          std::chrono::steady_clock::time_point owner_since);
   ~Session();
 
   TermEnd serve();
@@ -71,11 +73,15 @@ class Session {
   void tick(Clock::time_point now);
   bool still_alone();
   void retry_registration(Clock::time_point now);
+  void note_takeover(std::string_view peer, std::atomic<bool>& noted);
   void on_registration(bool registered, const std::string& error);
   void on_slices(const kube::PublisherState& state);
   void count_slice_writes();
   void stop();
 
+  const Clock::time_point owner_since_;
+  std::atomic<bool> runtime_noted_{false};
+  std::atomic<bool> kubelet_noted_{false};
   const Node& node_;
   const Guard& guard_;
   Wake& wake_;
@@ -91,7 +97,7 @@ class Session {
   bool is_health_due_ = true;        // devices changed, or nobody was told yet
   std::map<ClaimUid, CpuSet> lost_;  // claims told as lacking CPUs
   Clock::time_point next_lost_check_{};
-  std::string config_conflict_;      // as last told
+  std::string config_conflict_;  // as last told
   std::size_t counted_failed_saves_ = 0;
   kube::PublisherStats counted_;
 

@@ -16,7 +16,7 @@ std::string variable(const char* name) {
 
 }  // namespace
 
-config::Env environment() { 
+config::Env environment() {
   return {variable("HOST_ROOT"), variable("NODE_NAME"), variable("DRACPU_SOCKET"),
           variable("DRACPU_STANDBY_READY")};
 }

@@ -43,8 +43,8 @@ struct Flags {
 };
 
 struct Env {
-  std::string host_root;  // $HOST_ROOT
-  std::string node_name;  // $NODE_NAME, from the downward API
+  std::string host_root;         // $HOST_ROOT
+  std::string node_name;         // $NODE_NAME, from the downward API
   std::string control_socket{};  // $DRACPU_SOCKET; empty: the usual place
   std::string standby_ready{};   // $DRACPU_STANDBY_READY: true, false or nothing
 };

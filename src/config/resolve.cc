@@ -220,9 +220,10 @@ Status check_deployment(const Env& env, Config& c) {
   }
   if (env.control_socket.empty()) return ok_status();
   if (env.control_socket.front() != '/' || env.control_socket.size() > kSocketPathLimit) {
-    return make_error(Errc::kInvalidInput,
-                      "environment variable DRACPU_SOCKET: \"{}\" must be an absolute path of at most {} bytes",
-                      env.control_socket, kSocketPathLimit);
+    return make_error(
+        Errc::kInvalidInput,
+        "environment variable DRACPU_SOCKET: \"{}\" must be an absolute path of at most {} bytes",
+        env.control_socket, kSocketPathLimit);
   }
   c.observe.control_socket = env.control_socket;
   return ok_status();

@@ -122,10 +122,11 @@ Result<Claim> Ledger::prepare(const ClaimUid& uid, std::string_view ns, std::str
   }
   if (const std::vector<ClaimUid> odd = claims_on_reserved(); !odd.empty()) {
     const Claim& first = claims_.at(odd.front());
-    return make_error(Errc::kConflict,
-                      "the configuration reserves CPUs {} that {} claims still hold, first {}/{} ({}); nothing new "
-                      "is prepared until they end or reservedCPUs is set back",
-                      (held_ & reserved_).to_string(), odd.size(), first.ns, first.name, odd.front().get());
+    return make_error(
+        Errc::kConflict,
+        "the configuration reserves CPUs {} that {} claims still hold, first {}/{} ({}); nothing new "
+        "is prepared until they end or reservedCPUs is set back",
+        (held_ & reserved_).to_string(), odd.size(), first.ns, first.name, odd.front().get());
   }
   CpuSet taken;
   for (const Request& r : requests) {

@@ -172,8 +172,8 @@ class Ledger {
   const CpuSet& offline() const { return offline_; }
   const std::map<ClaimUid, Claim>& claims() const { return claims_; }
   std::size_t shared_containers() const { return shared_; }
-  // Claims with CPUs that are reserved now: the configuration changed under them. While there are any, nothing
-  // new is prepared (RULINGS 7).
+  // Claims with CPUs that are reserved now: the configuration changed under them. While there are any,
+  // nothing new is prepared (RULINGS 7).
   std::vector<ClaimUid> claims_on_reserved() const;
   // Claims of which no container is known now.
   std::vector<ClaimUid> claims_without_container() const;

@@ -85,6 +85,8 @@ Metrics::Metrics()
       start_step_duration_seconds(registry_, "dracpu_start_step_duration_seconds",
                                   "Time taken by each step of the last start.", "step"),
       owner(registry_, "dracpu_owner", "1 while this process holds the node's guard."),
+      takeover_seconds(registry_, "dracpu_takeover_seconds",
+                       "Time from taking the node's guard to the first connection of each peer.", "peer"),
       foreign_owner_total(registry_, "dracpu_foreign_owner_total",
                           "Times that another driver was found at work on this node."),
       offline_claimed_cpus(registry_, "dracpu_offline_claimed_cpus",

@@ -75,6 +75,7 @@ struct Metrics {
   TextCounter api_errors_total;           // {operation}: requests to the API server that failed
   TextGauge start_step_duration_seconds;  // {step}
   Gauge owner;                            // 1 while this process holds the node's guard
+  TextGauge takeover_seconds;             // {peer}: from the lock to the runtime, and to the kubelet
   Counter foreign_owner_total;            // times another driver was found at work on this node
   Gauge offline_claimed_cpus;             // CPUs of claims that are offline
   Gauge stale_pool_seconds;               // how long shared containers have lacked CPUs that are free again

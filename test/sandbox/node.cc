@@ -127,22 +127,28 @@ std::string Node::config_text() const {
       (folder_ / "http.sock").string(), options_.verbosity);
 }
 
-Result<Child> Node::spawn(const std::string& log) const {
-  std::vector<std::string> env;
+Status Node::reserve(const std::string& cpus) {
+  options_.reserved_cpus = cpus;
+  return write_text(folder_ / "dracpu.yaml", config_text());
+}
+
+Result<Child> Node::spawn(const std::string& name) const {
+  std::vector<std::string> env{"DRACPU_SOCKET=" + (folder_ / (name + ".sock")).string()};
+  if (options_.standby_ready) env.emplace_back("DRACPU_STANDBY_READY=true");
   if (!options_.host_root.empty()) env.push_back("HOST_ROOT=" + options_.host_root.string());
   return Child::start({options_.driver.string(), "--config=" + (folder_ / "dracpu.yaml").string()}, env,
-                      folder_ / log);
+                      folder_ / (name + ".log"));
 }
 
 Status Node::start_driver() {
   registrations_before_ = kubelet_->counts().registrations;
-  Result<Child> child = spawn("dracpu.log");
+  Result<Child> child = spawn("dracpu");
   if (!child.ok()) return std::move(child).error();
   driver_.emplace(*std::move(child));
   return ok_status();
 }
 
-Result<Child> Node::start_second_driver() { return spawn("second.log"); }
+Result<Child> Node::start_second_driver() { return spawn("second"); }
 
 Result<int> Node::stop_driver() {
   if (!driver_) return make_error(Errc::kNotFound, "the driver was not started");
@@ -176,10 +182,10 @@ std::string Node::driver_log(std::size_t lines) const {
   return at == std::string::npos || at == 0 ? *text : text->substr(at + 1);
 }
 
-Result<std::pair<int, std::string>> Node::probe(const std::string& path) const {
+Result<std::pair<int, std::string>> Node::probe(const std::string& path, const std::string& socket) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string name = (folder_ / "http.sock").string();
+  const std::string name = (folder_ / socket).string();
   std::memcpy(static_cast<void*>(address.sun_path), name.c_str(), name.size() + 1);
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const auto* generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));

@@ -41,6 +41,7 @@ struct NodeOptions {
   ServerProfile server{};
   RuntimeOptions runtime{};  // paths are filled in
   bool api_up = true;
+  bool standby_ready = false;
 };
 
 struct Pod {
@@ -77,8 +78,14 @@ class Node {
   Status wait_ready(std::chrono::milliseconds limit = std::chrono::seconds(20));
   // The last lines of the driver's log, for failures.
   std::string driver_log(std::size_t lines = 30) const;
-  // GET on the driver's health endpoint: status code and body.
-  Result<std::pair<int, std::string>> probe(const std::string& path) const;
+  // GET on the driver's health endpoint: status code and body. kControl and kSecondControl ask one process of
+  // the two, whoever owns the node.
+  Result<std::pair<int, std::string>> probe(const std::string& path,
+                                            const std::string& socket = "http.sock") const;
+  static constexpr const char* kControl = "dracpu.sock";
+  static constexpr const char* kSecondControl = "second.sock";
+  // The configuration of the next start.
+  Status reserve(const std::string& cpus);
 
   // A claim for `cpus` CPUs, allocated to the first published device that has room.
   Result<ClaimName> make_claim(const std::string& name, std::size_t cpus);
@@ -101,7 +108,7 @@ class Node {
   Node(std::filesystem::path folder, NodeOptions options);
   Status setup();
   std::string config_text() const;
-  Result<Child> spawn(const std::string& log) const;
+  Result<Child> spawn(const std::string& name) const;
   Result<std::string> pick_device(std::size_t cpus);
   std::filesystem::path root_dir() const { return folder_ / "kubelet"; }
   std::filesystem::path cdi_dir() const { return folder_ / "cdi"; }

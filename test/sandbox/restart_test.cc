@@ -90,6 +90,58 @@ TEST_F(Restart, ALostStateFileIsBuiltAgain) {
   EXPECT_FALSE(cpus_of(pod("next", {next})).intersects(before));
 }
 
+// RULINGS 8: the other driver ended "gone", prepared "theirs" on its CPUs and went away again.
+TEST_F(Restart, AfterAnotherDriverItsClaimsCount) {
+  ASSERT_NO_FATAL_FAILURE(ready());
+  const ClaimName kept = claim("kept", 2);
+  const Pod p = pod("kept", {kept});
+  const ClaimName gone = claim("gone", 2);
+  ASSERT_OK(node().kubelet().prepare(kDriverName, {gone}));
+  const CpuSet cpus = cpus_of(gone);
+  node().kill_driver();
+  const auto file_of = [&](const std::string& uid) {
+    return node().folder() / "cdi" / fmt::format("dra.k8s.io-cpu_claim-{}.json", uid);
+  };
+  ASSERT_OK(node().delete_claim(gone));
+  std::filesystem::remove(file_of(gone.uid));
+  const std::string theirs = "0f0f0f0f-0000-4000-8000-000000000002";
+  ASSERT_OK(write_text(
+      file_of(theirs),
+      fmt::format(R"({{"cdiVersion":"0.8.0","kind":"dra.k8s.io/cpu","devices":[{{"name":"claim-{0}",)"
+                  R"("containerEdits":{{"env":["DRA_CPUSET_{0}={1}"]}}}}]}})",
+                  theirs, cpus.to_string())));
+  const Result<Pod> other =
+      node().start_pod("theirs", {}, {fmt::format("DRA_CPUSET_{}={}", theirs, cpus.to_string())});
+  ASSERT_OK(other);
+  ASSERT_NO_FATAL_FAILURE(start_and_wait());
+  EXPECT_EQ(cpus_of(p), cpus_of(kept));
+  EXPECT_EQ(cpus_of(*other), cpus) << "their container runs where it ran";
+  EXPECT_FALSE(cpus_of(pod("shared")).intersects(cpus | cpus_of(kept)));
+}
+
+TEST_F(Restart, UnderAConfigurationThatReservesClaimedCpusTheyAreKept) {
+  ASSERT_NO_FATAL_FAILURE(ready());
+  const ClaimName c = claim("c", 2);
+  const Pod p = pod("c", {c});
+  const CpuSet before = cpus_of(p);
+  node().kill_driver();
+  ASSERT_OK(node().reserve(before.lowest(1).to_string()));
+  ASSERT_NO_FATAL_FAILURE(start_and_wait());
+  EXPECT_EQ(cpus_of(p), before);
+  EXPECT_TRUE(eventually(seconds(5), [&] {
+    const auto told = node().probe("/readyz");
+    return told.ok() && told->first == 503 && told->second.find(c.uid) != std::string::npos;
+  })) << log();
+  const ClaimName next = claim("next", 1);
+  EXPECT_FALSE(node().start_pod("next", {next}).ok());
+  ASSERT_OK(node().end_pod(p));
+  EXPECT_OK(node().start_pod("next", {next}));
+  EXPECT_TRUE(eventually(seconds(5), [&] {
+    const auto told = node().probe("/readyz");
+    return told.ok() && told->first == 200;
+  })) << log();
+}
+
 TEST_F(Restart, ContainersMadeMeanwhileAreMovedIntoThePool) {
   ASSERT_NO_FATAL_FAILURE(ready());
   const ClaimName c = claim("c", 2);

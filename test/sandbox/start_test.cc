@@ -113,6 +113,31 @@ TEST_F(Start, OfTwoDriversOneActsAndTheOtherTakesOver) {
   EXPECT_EQ(second->wait(seconds(10)), std::optional<int>(0));
 }
 
+TEST_F(Start, AStandbyAnswersItsOwnProbes) {
+  for (const bool may_be_ready : {false, true}) {
+    SCOPED_TRACE(may_be_ready);
+    ASSERT_NO_FATAL_FAILURE(ready({}, {.standby_ready = may_be_ready}));
+    Result<Child> second = node().start_second_driver();
+    ASSERT_OK(second);
+    const auto status_of = [&](const std::string& path, const std::string& socket) {
+      const auto got = node().probe(path, socket);
+      return got.ok() ? got->first : 0;
+    };
+    EXPECT_TRUE(eventually(seconds(5), [&] { return status_of("/livez", Node::kSecondControl) == 200; }));
+    EXPECT_TRUE(eventually(seconds(5), [&] {
+      return status_of("/readyz", Node::kSecondControl) == (may_be_ready ? 200 : 503);
+    }));
+    EXPECT_EQ(status_of("/healthz", Node::kSecondControl), 503);
+    EXPECT_EQ(status_of("/readyz", Node::kControl), 200);
+    node().kill_driver();
+    EXPECT_TRUE(eventually(seconds(5), [&] {
+      return status_of("/healthz", Node::kSecondControl) == 200 &&
+             status_of("/readyz", Node::kSecondControl) == 200;
+    })) << "it works now, and says so";
+    EXPECT_TRUE(eventually(seconds(5), [&] { return status_of("/readyz", "http.sock") == 200; }));
+  }
+}
+
 TEST_F(Start, TwoDriversAtTheSameMoment) {
   ASSERT_NO_FATAL_FAILURE(bring_up());
   ASSERT_OK(node().start_driver());
