@@ -57,10 +57,8 @@ Result<std::size_t> remove_files(const fs::path& dir, const std::string& prefix,
 
 }  // namespace
 
-MetadataFiles::MetadataFiles(fs::path plugin_dir, fs::path cdi_dir, std::string driver)
-    : dir_(std::move(plugin_dir) / "dra-device-metadata"),
-      cdi_dir_(std::move(cdi_dir)),
-      driver_(std::move(driver)) {}
+MetadataFiles::MetadataFiles(const fs::path& plugin_dir, fs::path cdi_dir, std::string driver)
+    : dir_(plugin_dir / "dra-device-metadata"), cdi_dir_(std::move(cdi_dir)), driver_(std::move(driver)) {}
 
 std::string MetadataFiles::device_id(const ClaimUid& uid, std::string_view request) const {
   return fmt::format("{}/metadata={}_{}", driver_, uid.get(), request);

@@ -44,7 +44,7 @@ struct ClaimPlace {
 class MetadataFiles {
  public:
   // Touches nothing.
-  MetadataFiles(std::filesystem::path plugin_dir, std::filesystem::path cdi_dir, std::string driver);
+  MetadataFiles(const std::filesystem::path& plugin_dir, std::filesystem::path cdi_dir, std::string driver);
 
   // The CDI device id that mounts the file.
   Result<std::string> write(const MetadataPlace& place, std::string_view content) const;

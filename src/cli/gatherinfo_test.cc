@@ -17,7 +17,6 @@ namespace dracpu::cli {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 class GatherInfoTest : public ::testing::Test {
  protected:
