@@ -108,7 +108,12 @@ void CreateOwner(benchmark::State& state) {
         if (!answer.ok() || answer->updates.size() != shared.size()) state.SkipWithError("wrong answer");
       });
 }
-BENCHMARK(CreateOwner)->ArgName("shared")->Arg(100)->Arg(1000)->Unit(benchmark::kMicrosecond)->Iterations(300);
+BENCHMARK(CreateOwner)
+    ->ArgName("shared")
+    ->Arg(100)
+    ->Arg(1000)
+    ->Unit(benchmark::kMicrosecond)
+    ->Iterations(300);
 
 void Synchronize(benchmark::State& state) {
   Place place("/dev/shm");
@@ -126,16 +131,23 @@ void Synchronize(benchmark::State& state) {
   measure(
       state, [&] { sent = all; },
       [&] {
-        const auto updates = service.on_synchronize(std::move(sent), Deadline::after(std::chrono::seconds(2)));
+        const auto updates =
+            service.on_synchronize(std::move(sent), Deadline::after(std::chrono::seconds(2)));
         if (!updates.ok() || updates->size() != all.size()) state.SkipWithError("wrong answer");
       });
 }
-BENCHMARK(Synchronize)->ArgName("containers")->Arg(1000)->Arg(5000)->Unit(benchmark::kMicrosecond)->Iterations(50);
+BENCHMARK(Synchronize)
+    ->ArgName("containers")
+    ->Arg(1000)
+    ->Arg(5000)
+    ->Unit(benchmark::kMicrosecond)
+    ->Iterations(50);
 
 // `together` claims in one batch, with one write of the state file, 64 claims being held already.
 void Prepare(benchmark::State& state, const std::filesystem::path& parent) {
   Place place(parent);
-  for (std::size_t i = 0; i < 64; ++i) (void)place.books->prepare({place.order(fmt::format("held-{}", i), 1)});
+  for (std::size_t i = 0; i < 64; ++i)
+    (void)place.books->prepare({place.order(fmt::format("held-{}", i), 1)});
   std::vector<PrepareOrder> orders;
   std::vector<ClaimUid> uids;
   for (std::size_t i = 0; i < static_cast<std::size_t>(state.range(0)); ++i) {
@@ -152,8 +164,18 @@ void Prepare(benchmark::State& state, const std::filesystem::path& parent) {
 }
 void PrepareOnDisk(benchmark::State& state) { Prepare(state, std::filesystem::temp_directory_path()); }
 void PrepareInMemory(benchmark::State& state) { Prepare(state, "/dev/shm"); }
-BENCHMARK(PrepareOnDisk)->ArgName("together")->Arg(1)->Arg(100)->Unit(benchmark::kMicrosecond)->Iterations(100);
-BENCHMARK(PrepareInMemory)->ArgName("together")->Arg(1)->Arg(100)->Unit(benchmark::kMicrosecond)->Iterations(100);
+BENCHMARK(PrepareOnDisk)
+    ->ArgName("together")
+    ->Arg(1)
+    ->Arg(100)
+    ->Unit(benchmark::kMicrosecond)
+    ->Iterations(100);
+BENCHMARK(PrepareInMemory)
+    ->ArgName("together")
+    ->Arg(1)
+    ->Arg(100)
+    ->Unit(benchmark::kMicrosecond)
+    ->Iterations(100);
 
 }  // namespace
 }  // namespace dracpu::agent
