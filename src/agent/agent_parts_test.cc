@@ -17,6 +17,7 @@
 #include "agent/state_codec.h"
 #include "agent/worker.h"
 #include "base/strings.h"
+#include "store/state_file.h"
 
 namespace dracpu::agent {
 namespace {
@@ -199,6 +200,46 @@ TEST(StateCodec, RoundTrip) {
   EXPECT_EQ(out->node, "node1");
   EXPECT_EQ(out->driver, "dra.cpu");
   EXPECT_EQ(out->claims, in.claims);
+}
+
+TEST(StateCodec, KeepsWhatALaterReleaseWrote) {
+  const std::string later =
+      R"({"bootID":"b","node":"n","driver":"d","claims":[{"uid":"u","namespace":"ns","name":"c","cpus":"1","results":)"
+      R"([{"request":"r","pool":"n","device":"x","cpus":1,"bytes":4096},{"request":"s","pool":"n","device":"x","cpus":0}],)"
+      R"("memory":{"node":1}}],"sealedBy":["x"]})";
+  Result<State> state = decode_state(later);
+  ASSERT_TRUE(state.ok()) << state.error().text;
+  const std::string again = encode_state(*state);
+  for (const char* part : {R"("bytes":4096)", R"("memory":{"node":1})", R"("sealedBy":["x"])"}) {
+    EXPECT_NE(again.find(part), std::string::npos) << part << " in " << again;
+  }
+  EXPECT_EQ(encode_state(*decode_state(again)), again);
+  // Another result in that place has nothing to do with them.
+  state->claims.at(ClaimUid("u")).grants[0].device = "y";
+  EXPECT_EQ(encode_state(*state).find("bytes"), std::string::npos);
+  state->claims.clear();
+  EXPECT_EQ(encode_state(*state).find("memory"), std::string::npos);
+}
+
+// A cut or a flipped byte is an error, or changes nothing that matters.
+TEST(StateCodec, DamageIsNeverAnotherState) {
+  const State in = sample();
+  const std::string good = store::seal(encode_state(in));
+  const auto is_harmless = [&](std::string_view bytes) {
+    const Result<store::Unsealed> content = store::unseal(bytes);
+    if (!content.ok()) return true;
+    const Result<State> got = decode_state(content->payload);
+    return got.ok() && got->claims == in.claims && got->node == in.node;
+  };
+  ASSERT_TRUE(is_harmless(good));
+  for (std::size_t n = 0; n < good.size(); ++n) {
+    EXPECT_TRUE(is_harmless(std::string_view(good).substr(0, n))) << "cut at " << n;
+    for (unsigned value = 0; value < 256; ++value) {
+      std::string bad = good;
+      bad[n] = static_cast<char>(value);
+      ASSERT_TRUE(is_harmless(bad)) << "byte " << n << " is " << value;
+    }
+  }
 }
 
 TEST(StateCodec, RefusesAndNamesThePath) {

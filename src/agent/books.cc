@@ -65,6 +65,7 @@ Result<Books::Loaded> Books::load() {
   if (*state) {
     out.new_boot = (*state)->boot_id != boot_id_;
     own = std::move((*state)->claims);
+    unknown_ = std::move((*state)->unknown);
   }
   if (Result<std::size_t> swept = cdi_.sweep(); !swept.ok()) return std::move(swept).error();
   Result<std::vector<cdi::Entry>> entries = cdi_.list();
@@ -146,7 +147,7 @@ bool Books::has_unconfirmed() {
 }
 
 Status Books::write_state() {
-  State state{boot_id_, node_.name, node_.config.publish.driver_name, {}};
+  State state{boot_id_, node_.name, node_.config.publish.driver_name, {}, unknown_};
   {
     const Locked lock(mutex_);
     state.claims = ledger_.claims();
@@ -155,9 +156,10 @@ Status Books::write_state() {
 }
 
 Status Books::save() {
+  const auto begun = std::chrono::steady_clock::now();
   Status s = write_state();
   save_owed_ = !s.ok();
-  if (!s.ok()) ++failed_saves_;
+  if (observer_) observer_(std::chrono::steady_clock::now() - begun, s.ok());
   return s;
 }
 

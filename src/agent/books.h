@@ -5,13 +5,14 @@
 //
 // Everything that writes files runs on the worker thread; the hooks of the runtime only take the lock, for
 // microseconds (DESIGN 4). A claim that prepare() answers is in the state file and has its CDI file.
-// Threads with_ledger(), settle(), the confirm family and failed_saves() from any thread; the others from the
+// Threads with_ledger(), settle() and the confirm family from any thread; the others from the
 // worker, load() before there is one.
 
 #ifndef DRACPU_AGENT_BOOKS_H_
 #define DRACPU_AGENT_BOOKS_H_
 
-#include <atomic>
+#include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -76,8 +77,9 @@ class Books {
   bool save_owed() const { return save_owed_; }
   // Contradictions found by load().
   std::size_t conflicts() const { return conflicts_; }
-  // Since the start.
-  std::size_t failed_saves() const { return failed_saves_.load(); }
+  // Called after each write of the state file, on the thread that wrote.
+  using SaveObserver = std::function<void(std::chrono::duration<double> took, bool ok)>;
+  void observe_saves(SaveObserver observer) { observer_ = std::move(observer); }
 
   template <typename F>
   auto with_ledger(F&& f) {
@@ -93,10 +95,11 @@ class Books {
   const Node& node_;
   std::string boot_id_;
   store::StateFile state_;
+  UnknownFields unknown_;  // of the state that was loaded
   cdi::Directory cdi_;
   bool save_owed_ = false;
   std::size_t conflicts_ = 0;
-  std::atomic<std::size_t> failed_saves_{0};
+  SaveObserver observer_;
   Mutex mutex_;
   std::map<ClaimUid, CpuSet> disputed_ DRACPU_GUARDED_BY(mutex_);
   std::set<ClaimUid> unconfirmed_ DRACPU_GUARDED_BY(mutex_);

@@ -246,6 +246,7 @@ void ClaimService::finish(Call& call) {
     const Result<std::vector<kubelet::PreparedDevice>>& result = call.results.at(ref.uid);
     metrics_.prepare_claims_total.inc(result.ok() ? observe::Outcome::kSuccess : observe::Outcome::kError);
     if (!result.ok()) {
+      metrics_.claims_refused_total.inc(name_of(result.error().code));
       log_info(0, "Claim refused",
                {{"opID", call.op},
                 {"claim", full_name(ref)},

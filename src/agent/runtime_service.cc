@@ -81,7 +81,7 @@ void RuntimeService::on_configure(const nri::RuntimeInfo& runtime) {
 }
 
 Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_synchronize(
-    std::vector<nri::ContainerInfo> containers, Deadline /*deadline*/) {
+    std::vector<nri::ContainerInfo> containers, Deadline deadline) {
   const std::string op = observe::new_op_id();
   const auto begun = Deadline::Clock::now();
   std::vector<ledger::ContainerFacts> facts;
@@ -90,6 +90,7 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_synchronize(
   const std::vector<std::string> moved = books_.settle(facts);
   for (const std::string& m : moved) log_warning("Claim follows its container", {{"opID", op}, {"what", m}});
   ledger::Synchronized result = books_.with_ledger([&](ledger::Ledger& l) { return l.synchronize(facts); });
+  note_margin("Synchronize", deadline);
   in_doubt_ = false;  // what was pushed on the old connection can no longer arrive
   for (const ledger::Finding& f : result.findings) {
     log_warning("Container is treated as shared", {{"opID", op},
@@ -133,6 +134,11 @@ void RuntimeService::on_disconnect(const Error& reason) {
   hooks_.disconnected(reason.text);
 }
 
+void RuntimeService::note_margin(std::string_view hook, Deadline deadline) {
+  const double left = seconds(deadline.at() - Deadline::Clock::now());
+  metrics_.hook_deadline_margin_seconds.lower(hook, left);
+}
+
 Status RuntimeService::may_prepare() const {
   if (!synchronized_) {
     const Locked lock(mutex_);
@@ -147,15 +153,16 @@ Status RuntimeService::may_prepare() const {
   return ok_status();
 }
 
-Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& container,
-                                                    Deadline /*deadline*/) {
+Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& container, Deadline deadline) {
   const std::string op = observe::new_op_id();
   const auto begun = Deadline::Clock::now();
   Result<ledger::Placement> placed =
       books_.with_ledger([&](ledger::Ledger& l) { return l.create(facts_of(container)); });
   const auto took = Deadline::Clock::now() - begun;
   const std::string pod = container.pod_namespace + "/" + container.pod_name;
+  note_margin("CreateContainer", deadline);
   if (!placed.ok()) {
+    metrics_.containers_refused_total.inc(name_of(placed.error().code));
     metrics_.nri_create_container_duration_seconds.observe(observe::Outcome::kError,
                                                            observe::AllocationMode::kUnknown, seconds(took));
     log_info(0, "Container refused",
@@ -189,9 +196,10 @@ Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& co
 }
 
 Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_update(const nri::ContainerInfo& container,
-                                                                    Deadline /*deadline*/) {
+                                                                    Deadline deadline) {
   std::optional<CpuSet> cpus =
       books_.with_ledger([&](const ledger::Ledger& l) { return l.placement_of(container.id); });
+  note_margin("UpdateContainer", deadline);
   if (!cpus || cpus->empty()) return std::vector<nri::ContainerUpdate>{};
   log_info(4, "Container keeps its CPUs through an update",
            {{"pod", container.pod_namespace + "/" + container.pod_name},
@@ -201,7 +209,7 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_update(const nri::C
 }
 
 Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_stop(const nri::ContainerInfo& container,
-                                                                  Deadline /*deadline*/) {
+                                                                  Deadline deadline) {
   const auto begun = Deadline::Clock::now();
   const bool carry = !can_push();
   struct Ended {
@@ -218,6 +226,7 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_stop(const nri::Con
     }
     return e;
   });
+  note_margin("StopContainer", deadline);
   if (ended.kind) {
     metrics_.nri_stop_container_duration_seconds.observe(observe::Outcome::kSuccess, mode_of(*ended.kind),
                                                          seconds(Deadline::Clock::now() - begun));

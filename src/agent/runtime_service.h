@@ -62,6 +62,7 @@ class RuntimeService final : public nri::Handler {
   void pool_grew();
 
  private:
+  void note_margin(std::string_view hook, Deadline deadline);
   void grow();
   bool can_push() const;
 

@@ -62,6 +62,10 @@ Session::Session(const Node& node, std::shared_ptr<const Machine> machine, const
 Session::~Session() { stop(); }
 
 Status Session::start_files() {
+  books_.observe_saves([this](std::chrono::duration<double> took, bool ok) {
+    metrics_.state_write_duration_seconds.observe(took.count());
+    if (!ok) metrics_.state_write_errors_total.inc();
+  });
   Result<Books::Loaded> loaded = books_.load();
   if (!loaded.ok()) return std::move(loaded).error();
   for (const std::string& w : loaded->warnings) log_warning("State needs attention", {{"err", w}});
@@ -273,8 +277,6 @@ void Session::tick(Clock::time_point now) {
     next_lost_check_ = now + (books_.has_unconfirmed() ? kUnconfirmedCheck : kLostCheck);
     worker_.post([this] { claims_->collect_lost_claims(); });
   }
-  metrics_.state_write_errors_total.inc(books_.failed_saves() - counted_failed_saves_);
-  counted_failed_saves_ = books_.failed_saves();
   const std::size_t stale = books_.with_ledger([](const ledger::Ledger& l) { return l.stale_count(); });
   if (stale == 0) stale_since_ = Clock::time_point{};
   if (stale > 0 && stale_since_ == Clock::time_point{}) stale_since_ = now;

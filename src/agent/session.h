@@ -98,7 +98,6 @@ class Session {
   std::map<ClaimUid, CpuSet> lost_;  // claims told as lacking CPUs
   Clock::time_point next_lost_check_{};
   std::string config_conflict_;  // as last told
-  std::size_t counted_failed_saves_ = 0;
   kube::PublisherStats counted_;
 
   MachineWatch watch_;

@@ -3,7 +3,9 @@
 
 #include "agent/state_codec.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
+#include <initializer_list>
 
 namespace dracpu::agent {
 namespace json = boost::json;
@@ -17,6 +19,60 @@ Result<std::string> text(const json::object& object, std::string_view key, std::
   const json::value* v = object.if_contains(key);
   if (v == nullptr || !v->is_string()) return bad(fmt::format("{}.{}", path, key), "expected a string");
   return std::string(v->get_string().c_str(), v->get_string().size());
+}
+
+// The members of `object` that are not in `known`.
+json::object others(const json::object& object, std::initializer_list<std::string_view> known) {
+  json::object out;
+  for (const json::key_value_pair& member : object) {
+    if (std::find(known.begin(), known.end(), std::string_view(member.key())) == known.end())
+      out.emplace(member.key(), member.value());
+  }
+  return out;
+}
+
+// What is not known of a claim; of its results by place, with the names that tell whether the place is still
+// of the same result.
+std::string unknown_of(const json::object& claim) {
+  json::object out = others(claim, {"uid", "namespace", "name", "cpus", "owner", "results"});
+  const json::value* results = claim.if_contains("results");
+  json::array kept;
+  bool any = false;
+  if (results != nullptr) {
+    for (const json::value& r : results->get_array()) {
+      json::object rest = others(r.get_object(), {"request", "pool", "device", "shareID", "cpus"});
+      any = any || !rest.empty();
+      rest["request"] = r.at("request");
+      rest["device"] = r.at("device");
+      kept.emplace_back(std::move(rest));
+    }
+  }
+  if (any) out["results"] = std::move(kept);
+  return out.empty() ? "" : json::serialize(out);
+}
+
+void add_missing(json::object& to, const json::object& from) {
+  for (const json::key_value_pair& member : from) {
+    if (!to.contains(member.key())) to.emplace(member.key(), member.value());
+  }
+}
+
+// Puts back what unknown_of() kept.
+void put_back(json::object& claim, const std::string& text) {
+  json::error_code ec;
+  const json::value kept = json::parse(text, ec);
+  if (ec || !kept.is_object()) return;
+  const json::value* old = kept.get_object().if_contains("results");
+  json::array& results = claim["results"].get_array();
+  if (old != nullptr && old->get_array().size() == results.size()) {
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const json::object& from = old->get_array()[i].get_object();
+      json::object& to = results[i].get_object();
+      if (from.at("request") == to.at("request") && from.at("device") == to.at("device"))
+        add_missing(to, from);
+    }
+  }
+  add_missing(claim, kept.get_object());
 }
 
 Result<ledger::Grant> decode_grant(const json::value& value, std::string_view path) {
@@ -98,12 +154,19 @@ std::string encode_state(const State& state) {
       results.push_back(std::move(result));
     }
     object["results"] = std::move(results);
+    if (const auto kept = state.unknown.claims.find(uid); kept != state.unknown.claims.end())
+      put_back(object, kept->second);
     claims.push_back(std::move(object));
   }
-  const json::object out{{"bootID", state.boot_id},
-                         {"node", state.node},
-                         {"driver", state.driver},
-                         {"claims", std::move(claims)}};
+  json::object out{{"bootID", state.boot_id},
+                   {"node", state.node},
+                   {"driver", state.driver},
+                   {"claims", std::move(claims)}};
+  if (!state.unknown.top.empty()) {
+    json::error_code ec;
+    const json::value kept = json::parse(state.unknown.top, ec);
+    if (!ec && kept.is_object()) add_missing(out, kept.get_object());
+  }
   return json::serialize(out) + "\n";
 }
 
@@ -126,8 +189,13 @@ Result<State> decode_state(std::string_view text_in) {
     const std::string path = fmt::format("state.claims[{}]", i);
     Result<std::pair<ClaimUid, ledger::Claim>> claim = decode_claim(claims->get_array()[i], path);
     if (!claim.ok()) return std::move(claim).error();
+    const ClaimUid uid = claim->first;
+    if (std::string rest = unknown_of(claims->get_array()[i].get_object()); !rest.empty())
+      out.unknown.claims.emplace(uid, std::move(rest));
     if (!out.claims.insert(*std::move(claim)).second) return bad(path + ".uid", "the claim is there twice");
   }
+  if (const json::object rest = others(object, {"bootID", "node", "driver", "claims"}); !rest.empty())
+    out.unknown.top = json::serialize(rest);
   return out;
 }
 

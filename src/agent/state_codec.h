@@ -5,6 +5,7 @@
 //
 // {"bootID":…,"node":…,"driver":…,"claims":[{"uid","namespace","name","cpus","owner":{"podUID","container"},
 //  "results":[{"request","pool","device","shareID","cpus"}]}]}
+// Fields that this release does not know, of a later minor version, are kept as text and written back.
 // Errors  kCorrupt names the JSON path that is missing or has the wrong type.
 // Threads Pure.
 
@@ -21,11 +22,18 @@
 
 namespace dracpu::agent {
 
+// JSON objects of what is not known: of the whole, and by claim. Empty text: nothing.
+struct UnknownFields {
+  std::string top;
+  std::map<ClaimUid, std::string> claims;
+};
+
 struct State {
   std::string boot_id;
   std::string node;
   std::string driver;
   std::map<ClaimUid, ledger::Claim> claims;
+  UnknownFields unknown{};
 };
 
 std::string encode_state(const State& state);

@@ -123,7 +123,7 @@ bool CpuSet::contains(CpuId cpu) const {
 
 std::size_t CpuSet::size() const {
   std::size_t n = 0;
-  for (const std::uint64_t w : words_) n += static_cast<std::size_t>(std::popcount(w));
+  for (const std::uint64_t w : words()) n += static_cast<std::size_t>(std::popcount(w));
   return n;
 }
 

@@ -97,5 +97,29 @@ TEST(CpuSet, FirstLastLowest) {
   EXPECT_FALSE(b.contains(CpuId(128)));
 }
 
+TEST(CpuSet, GrowsBeyondWhatLiesInPlaceAndShrinksAgain) {
+  CpuSet set{0, 1023};
+  set.insert(CpuId(1024));
+  set.insert(CpuId(5000));
+  EXPECT_EQ(set.to_string(), "0,1023-1024,5000");
+  const CpuSet copy = set;
+  set.erase(CpuId(5000));
+  set.erase(CpuId(1024));
+  EXPECT_EQ(set, (CpuSet{0, 1023})) << "equal by value, wherever the words lie";
+  EXPECT_LT(set, copy);
+  EXPECT_EQ(set <=> CpuSet({0, 1023}), std::strong_ordering::equal);
+  set |= copy;
+  EXPECT_EQ(set, copy);
+  set -= copy;
+  EXPECT_TRUE(set.empty());
+  set.insert(CpuId(70));
+  EXPECT_EQ(set.to_string(), "70") << "what was there before is gone";
+  set &= copy;
+  EXPECT_TRUE(set.empty());
+  set.clear();
+  set.insert(CpuId(2000));
+  EXPECT_EQ(set.to_string(), "2000");
+}
+
 }  // namespace
 }  // namespace dracpu

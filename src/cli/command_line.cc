@@ -25,7 +25,8 @@ constexpr int kBadInput = 2;
 
 constexpr std::string_view kUsage =
     "Usage: dracpu [flags]\n"
-    "       dracpu health live|ready | topology | devices | plan | introspect metrics | gatherinfo\n"
+    "       dracpu health live|ready | topology | devices | plan | state show|verify |\n"
+    "              introspect metrics | gatherinfo\n"
     "       dracpu --help\n";
 
 constexpr std::string_view kHealthUsage =
@@ -93,6 +94,17 @@ constexpr std::string_view kPlanUsage =
     "  --state FILE       claims of this state file are held already\n"
     "  -o, --output FORM  text (default) or json\n";
 
+constexpr std::string_view kStateUsage =
+    "Usage: dracpu state show|verify [--file FILE | --config FILE] [-o text|json]\n"
+    "\n"
+    "Reads the driver's state file, without the driver, and changes nothing. show prints the claims and who\n"
+    "holds them; verify checks the file. Ends with 0 (fine), 3 (damaged, or something was found) or 2 (no\n"
+    "such file, bad command line).\n"
+    "\n"
+    "  --file FILE        the state file (default: where the configuration puts it)\n"
+    "  --config FILE      the driver's configuration (default: none)\n"
+    "  -o, --output FORM  text (default) or json\n";
+
 // klog flags that have a meaning for Go's logger only. Accepted, so that old manifests start.
 constexpr std::array<KnownFlag, 12> kIgnored = {{{"add_dir_header", FlagKind::kBool},
                                                  {"alsologtostderr", FlagKind::kBool},
@@ -146,6 +158,7 @@ class RootFlags {
         "  topology                          show this machine: text, JSON or SVG\n"
         "  devices                           show what this node would publish\n"
         "  plan --claims FILE                show which CPUs claims would get here\n"
+        "  state show|verify                 read the driver's state file\n"
         "  introspect metrics                list the metrics, as JSON\n"
         "  gatherinfo                        report CPUs and configuration of this node, as YAML\n"
         "\n"
@@ -359,7 +372,12 @@ struct ReadOnly {
   std::vector<std::pair<std::string_view, std::string CommandLine::*>> texts;
 };
 
-CommandLine parse_read_only(const ReadOnly& command, const std::vector<std::string>& args) {
+CommandLine parse_read_only(const ReadOnly& command, std::vector<std::string> args) {
+  std::string action;
+  if (command.kind == CommandLine::Kind::kState && !args.empty() && !args.front().starts_with('-')) {
+    action = args.front();
+    args.erase(args.begin());
+  }
   std::vector<KnownFlag> known = {
       {"o", FlagKind::kValue}, {"output", FlagKind::kValue}, {"free", FlagKind::kValue}};
   if (command.kind != CommandLine::Kind::kPlan) known.pop_back();
@@ -371,8 +389,11 @@ CommandLine parse_read_only(const ReadOnly& command, const std::vector<std::stri
     return bad_line(fmt::format("{} takes flags only, \"{}\" is too much", command.name, line->rest[0]),
                     command.usage);
   }
+  if (command.kind == CommandLine::Kind::kState && action != "show" && action != "verify")
+    return bad_line("state wants one word, show or verify", command.usage);
   CommandLine out;
   out.kind = command.kind;
+  out.state_action = action;
   out.output = command.forms[0];
   for (const GivenFlag& flag : line->flags) {
     if (flag.name == "free") {
@@ -421,7 +442,12 @@ const std::vector<ReadOnly>& read_only_commands() {
        {{"sysfs-root", &CommandLine::sysfs_root},
         {"config", &CommandLine::config_file},
         {"claims", &CommandLine::claims_file},
-        {"state", &CommandLine::state_file}}}};
+        {"state", &CommandLine::state_file}}},
+      {"state",
+       Kind::kState,
+       kStateUsage,
+       {"text", "json"},
+       {{"file", &CommandLine::state_file}, {"config", &CommandLine::config_file}}}};
   return commands;
 }
 
@@ -441,7 +467,7 @@ CommandLine parse_command_line(const std::vector<std::string>& args) {
   if (word != "health" && word != "introspect" && word != "gatherinfo" && !is_read_only) {
     return failed(kFailed,
                   fmt::format("dracpu: subcommand \"{}\" is not known; there are: devices, gatherinfo, "
-                              "health, introspect, plan, topology\n",
+                              "health, introspect, plan, state, topology\n",
                               word));
   }
   if (!line->flags.empty()) {

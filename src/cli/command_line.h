@@ -29,6 +29,7 @@ struct CommandLine {
     kTopology,
     kDevices,
     kPlan,
+    kState,
     kPrint,
     kFailed
   };
@@ -47,10 +48,11 @@ struct CommandLine {
   std::string sysfs_root;   // kTopology, kDevices, kPlan; empty: this machine
   std::string output;       // the form: text, json, svg, yaml
   std::string overlay;      // kTopology
-  std::string config_file;  // kDevices, kPlan
+  std::string config_file;  // kDevices, kPlan, kState
   std::string claims_file;  // kPlan; "-" is standard input
   std::optional<std::string> free_cpus;
-  std::string state_file;
+  std::string state_file;    // kPlan, kState
+  std::string state_action;  // kState: "show" or "verify"
 
   std::string text;  // kPrint: for standard output; kFailed: for standard error
   int status = 0;    // kFailed

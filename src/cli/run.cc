@@ -14,6 +14,7 @@
 #include "cli/introspect.h"
 #include "cli/plan.h"
 #include "cli/process.h"
+#include "cli/state.h"
 #include "cli/topology.h"
 #include "config/load.h"
 #include "observe/bind_address.h"
@@ -111,6 +112,8 @@ int run(int argc, char** argv, DaemonMain daemon) {
       return run_devices(line);
     case CommandLine::Kind::kPlan:
       return run_plan(line);
+    case CommandLine::Kind::kState:
+      return run_state(line);
     case CommandLine::Kind::kPrint:
       put(stdout, line.text);
       return kOk;

@@ -13,7 +13,7 @@
 namespace dracpu::device {
 
 std::string cpu_words(const CpuSet& cpus) {
-  const std::vector<std::uint64_t>& words = cpus.words();
+  const std::span<const std::uint64_t> words = cpus.words();
   std::string out;
   for (std::size_t begin = 0; begin < words.size();) {
     std::size_t end = begin + 1;

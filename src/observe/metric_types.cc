@@ -158,6 +158,16 @@ void TextGauge::set(std::string_view label, double value) {
   slot(values_, label) = value;
 }
 
+void TextGauge::lower(std::string_view label, double value) {
+  const Locked lock(mutex_);
+  const auto known = values_.find(label);
+  if (known == values_.end()) {
+    slot(values_, label) = value;
+  } else {
+    known->second = std::min(known->second, value);
+  }
+}
+
 void TextGauge::append_series(std::string& out, TextFormat) const {
   const Locked lock(mutex_);
   for (const auto& [label, value] : values_) {

@@ -235,6 +235,8 @@ class TextGauge final : public Family {
  public:
   TextGauge(Registry& registry, std::string_view name, std::string_view help, std::string_view key);
   void set(std::string_view label, double value);
+  // Keeps the lowest value seen.
+  void lower(std::string_view label, double value);
 
  protected:
   void append_series(std::string& out, TextFormat format) const override;

@@ -22,14 +22,19 @@
 namespace dracpu::observe {
 namespace {
 
-constexpr std::size_t kOfRelease030 = 13;
-
 // The Prometheus client's defaults.
 constexpr std::array kDefaultSeconds = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0};
 // Around the runtime's 2 s for one hook.
 constexpr std::array kHookSeconds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
                                      0.05,   0.1,     0.25,   0.5,   1.0,    1.5,   2.0,  5.0};
+constexpr std::array kWriteSeconds = {0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+                                      0.05,    0.1,    0.25,  0.5,    1.0,   2.5,  5.0};
 constexpr std::array kCpuCounts = {1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0};
+
+const MetricInfo kBuildInfo{"dracpu_build_info",
+                            MetricKind::kGauge,
+                            "What this binary was built from; always 1.",
+                            {"version", "revision", "compiler"}};
 
 // A quality of 0 to 1, in thousandths; nothing if it does not parse.
 std::optional<int> thousandths(std::string_view text) {
@@ -99,15 +104,22 @@ Metrics::Metrics()
       lost_claims_total(registry_, "dracpu_lost_claims_total",
                         "Prepared claims released because the API server no longer has them."),
       state_write_errors_total(registry_, "dracpu_state_write_errors_total",
-                               "Writes of the state file that failed.") {}
+                               "Writes of the state file that failed."),
+      state_write_duration_seconds(registry_, "dracpu_state_write_duration_seconds",
+                                   "Time to write the state file, syncs included.", kWriteSeconds),
+      claims_refused_total(registry_, "dracpu_claims_refused_total",
+                           "Claims whose prepare was refused, by kind of error.", "reason"),
+      containers_refused_total(registry_, "dracpu_containers_refused_total",
+                               "Containers that were refused, by kind of error.", "reason"),
+      hook_deadline_margin_seconds(
+          registry_, "dracpu_hook_deadline_margin_seconds",
+          "The least time that was left of the runtime's limit when a hook was answered.", "hook") {}
 
 std::string Metrics::render(TextFormat format) const {
   std::string out;
   out.reserve(std::size_t{16} << 10U);
   for (const Family* family : registry_.families()) family->append(out, format);
-  append_header(out,
-                {"dracpu_build_info", MetricKind::kGauge, "What this binary was built from; always 1.", {}},
-                format);
+  append_header(out, kBuildInfo, format);
   const BuildInfo build = build_info();
   append_sample(out, "dracpu_build_info",
                 fmt::format("{},{},{}", label_text("version", build.version),
@@ -120,7 +132,8 @@ std::string Metrics::render(TextFormat format) const {
 
 std::vector<MetricInfo> Metrics::described() const {
   std::vector<MetricInfo> out;
-  for (std::size_t i = 0; i < kOfRelease030; ++i) out.push_back(registry_.families()[i]->info());
+  for (const Family* family : registry_.families()) out.push_back(family->info());
+  out.push_back(kBuildInfo);
   return out;
 }
 

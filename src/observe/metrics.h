@@ -82,10 +82,14 @@ struct Metrics {
   Gauge claim_conflicts;                  // claims or containers that contradict each other since the start
   Counter lost_claims_total;         // prepared claims released because the API server no longer has them
   Counter state_write_errors_total;  // writes of the state file that failed
+  Histogram state_write_duration_seconds;  // with its syncs
+  TextCounter claims_refused_total;        // {reason}: prepares that were refused, by kind of error
+  TextCounter containers_refused_total;    // {reason}
+  TextGauge hook_deadline_margin_seconds;  // {hook}: the least time that was left when a hook was answered
 
   // What the endpoint answers; reads the process's own figures from /proc.
   std::string render(TextFormat format) const;
-  // The metrics of release 0.3.0, in order (`dracpu introspect metrics`).
+  // All metrics but those of the process, those of release 0.3.0 first (`dracpu introspect metrics`).
   std::vector<MetricInfo> described() const;
 };
 

@@ -52,7 +52,7 @@ TEST(Metrics, TheThirteenOfRelease030) {
   const Metrics metrics;
   const std::vector<MetricInfo> got = metrics.described();
   const std::string text = metrics.render(TextFormat::kPrometheus);
-  ASSERT_EQ(got.size(), want.size());
+  ASSERT_GE(got.size(), want.size());
   std::size_t last = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
     SCOPED_TRACE(want[i].name);

@@ -5,6 +5,7 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <system_error>
@@ -14,8 +15,7 @@
 namespace dracpu::store {
 namespace {
 
-constexpr int kMajor = 1;
-constexpr int kMinor = 0;
+constexpr Version kOwn;
 constexpr std::string_view kMagic = "dracpu-state ";
 constexpr std::size_t kMaxHeader = 200;
 
@@ -33,12 +33,12 @@ Error corrupt(std::string_view what) { return make_error(Errc::kCorrupt, "{}", w
 
 }  // namespace
 
-std::string seal(std::string_view payload) {
-  return fmt::format("{}{}.{} sha256={} bytes={}\n{}", kMagic, kMajor, kMinor, sha256_hex(payload),
-                     payload.size(), payload);
+std::string seal(std::string_view payload, Version version) {
+  return fmt::format("{}{}.{} sha256={} bytes={}\n{}", kMagic, version.major, version.minor,
+                     sha256_hex(payload), payload.size(), payload);
 }
 
-Result<std::string> unseal(std::string_view bytes) {
+Result<Unsealed> unseal(std::string_view bytes) {
   const std::size_t end = bytes.substr(0, kMaxHeader).find('\n');
   if (end == std::string_view::npos || !bytes.starts_with(kMagic))
     return corrupt("the first line is not a state header");
@@ -46,10 +46,11 @@ Result<std::string> unseal(std::string_view bytes) {
   if (words.size() < 3) return corrupt("the first line is not a state header");
   const std::vector<std::string_view> version = split(words[0], '.');
   const std::optional<int> major = version.size() == 2 ? parse_number<int>(version[0]) : std::nullopt;
-  if (!major) return corrupt("the version in the first line is not a version");
-  if (*major != kMajor) {
+  const std::optional<int> minor = version.size() == 2 ? parse_number<int>(version[1]) : std::nullopt;
+  if (!major || !minor || *minor < 0) return corrupt("the version in the first line is not a version");
+  if (*major != kOwn.major) {
     return make_error(Errc::kUnsupported, "format {} is not known to this release, which reads {}.x",
-                      words[0], kMajor);
+                      words[0], kOwn.major);
   }
   const std::string_view payload = bytes.substr(end + 1);
   if (words[2] != fmt::format("bytes={}", payload.size())) {
@@ -57,16 +58,17 @@ Result<std::string> unseal(std::string_view bytes) {
                       words[2]);
   }
   if (words[1] != "sha256=" + sha256_hex(payload)) return corrupt("the checksum does not match the content");
-  return std::string(payload);
+  return Unsealed{{*major, *minor}, std::string(payload)};
 }
 
-Result<std::string> StateFile::load() const {
+Result<std::string> StateFile::load() {
   Result<std::string> bytes = read_file(path_, std::size_t{64} << 20U);
   if (!bytes.ok()) return std::move(bytes).error();
-  Result<std::string> payload = unseal(*bytes);
-  if (!payload.ok())
-    return std::move(payload).error().while_doing(fmt::format("state file \"{}\"", path_.string()));
-  return payload;
+  Result<Unsealed> content = unseal(*bytes);
+  if (!content.ok())
+    return std::move(content).error().while_doing(fmt::format("state file \"{}\"", path_.string()));
+  version_ = content->version;
+  return std::move(content->payload);
 }
 
 Status StateFile::save(std::string_view payload) {
@@ -77,7 +79,7 @@ Status StateFile::save(std::string_view payload) {
     if (ec) return make_error(Errc::kUnavailable, "make folder \"{}\": {}", folder.string(), ec.message());
     std::filesystem::permissions(folder, std::filesystem::perms(0750), ec);
   }
-  return replace_file(ops_, path_, seal(payload), 0600);
+  return replace_file(ops_, path_, seal(payload, {kOwn.major, std::max(kOwn.minor, version_.minor)}), 0600);
 }
 
 Result<std::filesystem::path> StateFile::set_aside() {

@@ -7,6 +7,9 @@
 // Form    First line `dracpu-state MAJOR.MINOR sha256=HEX bytes=N`, then N bytes of payload. The checksum
 // covers the
 //         payload exactly as it lies on disk. What the payload means is the caller's business.
+// Version Within a MAJOR every release reads every MINOR: a field that is not there has a default, one that
+// is
+//         not known is kept. A file of a later MINOR keeps that number when it is written back.
 // Errors  load()  kNotFound     there is no file
 //                 kCorrupt      header or checksum is wrong, or the file is cut short
 //                 kUnsupported  another MAJOR: written by a release that this one cannot read
@@ -27,14 +30,22 @@
 
 namespace dracpu::store {
 
+struct Version {
+  int major = 1;
+  int minor = 0;
+  friend bool operator==(const Version&, const Version&) = default;
+};
+
 class StateFile {
  public:
   explicit StateFile(std::filesystem::path path, FileOps& ops = real_file_ops())
       : path_(std::move(path)), ops_(ops) {}
 
   const std::filesystem::path& path() const { return path_; }
+  // Of the content that load() gave; this release's own before that.
+  Version version() const { return version_; }
 
-  Result<std::string> load() const;
+  Result<std::string> load();
   // Mode 0600. Makes the folder (0750) if it is missing.
   Status save(std::string_view payload);
   // Renames an unreadable file to NAME.unreadable-<seconds since 1970>, so that nothing is lost; gives the
@@ -44,11 +55,16 @@ class StateFile {
  private:
   std::filesystem::path path_;
   FileOps& ops_;
+  Version version_;
 };
 
 // The bytes that save() writes and load() accepts. For tests and tools.
-std::string seal(std::string_view payload);
-Result<std::string> unseal(std::string_view bytes);
+std::string seal(std::string_view payload, Version version = {});
+struct Unsealed {
+  Version version;
+  std::string payload;
+};
+Result<Unsealed> unseal(std::string_view bytes);
 
 }  // namespace dracpu::store
 

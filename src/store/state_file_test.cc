@@ -43,7 +43,7 @@ TEST_F(StateFileTest, EveryCutAndEveryFlippedByteIsNoticed) {
     EXPECT_FALSE(unseal(std::string_view(good).substr(0, n)).ok()) << "cut at " << n;
     std::string flipped = good;
     flipped[n] = static_cast<char>(flipped[n] ^ 1);
-    const Result<std::string> got = unseal(flipped);
+    const Result<Unsealed> got = unseal(flipped);
     // The minor version may differ: a later release of the same format is read.
     if (n != std::string_view("dracpu-state 1.").size()) {
       EXPECT_FALSE(got.ok()) << "flipped at " << n;
@@ -57,6 +57,22 @@ TEST_F(StateFileTest, AnotherMajorVersionIsToldApartFromDamage) {
   std::string other = seal("{}");
   other.replace(other.find("1.0"), 3, "2.0");
   EXPECT_EQ(unseal(other).error().code, Errc::kUnsupported);
+}
+
+TEST_F(StateFileTest, ALaterMinorVersionIsReadAndKept) {
+  StateFile file(dir_ / "state.json");
+  ASSERT_TRUE(file.save("old").ok());
+  EXPECT_EQ(file.version(), Version{});
+  std::ofstream(file.path(), std::ios::trunc) << seal("new", {1, 7});
+  ASSERT_TRUE(file.load().ok());
+  EXPECT_EQ(*file.load(), "new");
+  ASSERT_TRUE(file.save("newer").ok());
+  EXPECT_EQ(unseal(*read_file(file.path()))->version, (Version{1, 7}));
+  for (const char* bad : {"dracpu-state 1.x", "dracpu-state 1", "dracpu-state 1.-2", "dracpu-state 1.2.3"}) {
+    std::string text = seal("x");
+    text.replace(0, text.find(' ', 13), bad);
+    EXPECT_EQ(unseal(text).error().code, Errc::kCorrupt) << bad;
+  }
 }
 
 TEST_F(StateFileTest, UnreadableFileIsKeptAside) {

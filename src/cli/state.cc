@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "cli/state.h"
+
+#include <sys/stat.h>
+
+#include <boost/json.hpp>
+#include <cerrno>
+#include <ctime>
+#include <set>
+#include <vector>
+
+#include "agent/state_codec.h"
+#include "base/file.h"
+#include "base/strings.h"
+#include "cli/process.h"
+#include "config/load.h"
+#include "store/state_file.h"
+
+namespace dracpu::cli {
+namespace {
+
+namespace json = boost::json;
+
+struct Facts {
+  std::filesystem::path path;
+  store::Version version;
+  struct stat file {};
+  agent::State state;
+  bool this_boot = false;
+};
+
+Result<std::filesystem::path> path_of(const CommandLine& line) {
+  if (!line.state_file.empty()) return std::filesystem::path(line.state_file);
+  config::Flags flags;
+  if (!line.config_file.empty()) flags.config = line.config_file;
+  Result<config::Loaded> loaded = config::load(flags, environment());
+  if (!loaded.ok()) return std::move(loaded).error();
+  return config::state_file(loaded->config);
+}
+
+Result<Facts> read(const std::filesystem::path& path) {
+  Facts out;
+  out.path = path;
+  store::StateFile file(path);
+  Result<std::string> payload = file.load();
+  if (!payload.ok()) return std::move(payload).error();
+  out.version = file.version();
+  if (::stat(path.c_str(), &out.file) != 0)
+    return make_error(Errc::kUnavailable, "look at \"{}\": {}", path.string(), errno_text(errno));
+  Result<agent::State> state = agent::decode_state(*payload);
+  if (!state.ok()) return std::move(state).error().while_doing(fmt::format("state file \"{}\"", path.string()));
+  out.state = *std::move(state);
+  const Result<std::string> boot = read_file("/proc/sys/kernel/random/boot_id");
+  out.this_boot = boot.ok() && trim(*boot) == out.state.boot_id;
+  return out;
+}
+
+std::string time_text(std::time_t at) {
+  std::tm parts{};
+  ::gmtime_r(&at, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+std::string devices_of(const ledger::Claim& claim) {
+  std::string out;
+  for (const ledger::Grant& g : claim.grants)
+    out += fmt::format("{}{}:{}", out.empty() ? "" : ",", g.device, g.cpus);
+  return out.empty() ? "-" : out;
+}
+
+std::string as_text(const Facts& f) {
+  std::string out = fmt::format(
+      "file     {}\nformat   {}.{}\nwritten  {}\nnode     {}\ndriver   {}\nboot     {} ({})\nclaims   {}\n",
+      f.path.string(), f.version.major, f.version.minor, time_text(f.file.st_mtime), f.state.node,
+      f.state.driver, f.state.boot_id, f.this_boot ? "this one" : "an earlier one", f.state.claims.size());
+  for (const auto& [uid, c] : f.state.claims) {
+    out += fmt::format("\n{}{}{}\n  uid      {}\n  cpus     {}\n  devices  {}\n  owner    {}\n", c.ns,
+                       c.name.empty() ? "(name not known)" : "/", c.name, uid.get(), c.cpus.to_string(),
+                       devices_of(c),
+                       c.owner ? fmt::format("container {} of pod {}", c.owner->container, c.owner->pod.get())
+                               : std::string("none yet"));
+  }
+  return out;
+}
+
+std::string as_json(const Facts& f) {
+  json::array claims;
+  for (const auto& [uid, c] : f.state.claims) {
+    json::object claim{
+        {"namespace", c.ns}, {"name", c.name}, {"uid", uid.get()}, {"cpus", c.cpus.to_string()}};
+    if (c.owner) claim["owner"] = {{"podUID", c.owner->pod.get()}, {"container", c.owner->container}};
+    json::array results;
+    for (const ledger::Grant& g : c.grants)
+      results.push_back({{"request", g.request}, {"pool", g.pool}, {"device", g.device}, {"cpus", g.cpus}});
+    claim["results"] = std::move(results);
+    claims.push_back(std::move(claim));
+  }
+  return json::serialize(json::object{
+             {"file", f.path.string()},
+             {"format", fmt::format("{}.{}", f.version.major, f.version.minor)},
+             {"written", time_text(f.file.st_mtime)},
+             {"node", f.state.node},
+             {"driver", f.state.driver},
+             {"bootID", f.state.boot_id},
+             {"thisBoot", f.this_boot},
+             {"claims", std::move(claims)}}) +
+         "\n";
+}
+
+// What a checksum cannot tell.
+std::vector<std::string> findings_of(const Facts& f) {
+  std::vector<std::string> out;
+  if ((f.file.st_mode & 077U) != 0)
+    out.push_back(fmt::format("mode {:04o} lets others read or write it; chmod 0600", f.file.st_mode & 07777U));
+  if (f.file.st_uid != ::geteuid())
+    out.push_back(fmt::format("it belongs to user {}, not to {}", f.file.st_uid, ::geteuid()));
+  std::map<std::uint32_t, ClaimUid> holders;
+  for (const auto& [uid, claim] : f.state.claims) {
+    if (claim.cpus.empty()) out.push_back(fmt::format("claim {} has no CPUs", uid.get()));
+    CpuSet twice;
+    std::set<ClaimUid> others;
+    claim.cpus.for_each([&](CpuId cpu) {
+      const auto [at, is_new] = holders.emplace(cpu.get(), uid);
+      if (is_new) return;
+      twice.insert(cpu);
+      others.insert(at->second);
+    });
+    for (const ClaimUid& other : others)
+      out.push_back(fmt::format("claims {} and {} both hold CPUs {}", other.get(), uid.get(), twice.to_string()));
+  }
+  return out;
+}
+
+}  // namespace
+
+int run_state(const CommandLine& line) {
+  const Result<std::filesystem::path> path = path_of(line);
+  if (!path.ok()) {
+    complain(path.error().text);
+    return kBadInput;
+  }
+  const Result<Facts> facts = read(*path);
+  if (!facts.ok()) {
+    const bool is_damaged = facts.error().code == Errc::kCorrupt || facts.error().code == Errc::kUnsupported;
+    complain(facts.error().text);
+    if (is_damaged)
+      complain("the driver keeps such a file aside at its next start and rebuilds from CDI files and containers");
+    return is_damaged ? kRefused : kBadInput;
+  }
+  if (line.state_action == "show")
+    return print_result(line.output == "json" ? as_json(*facts) : as_text(*facts), kOk);
+  const std::vector<std::string> findings = findings_of(*facts);
+  if (line.output == "json") {
+    return print_result(json::serialize(json::object{{"file", path->string()},
+                                                     {"claims", facts->state.claims.size()},
+                                                     {"findings", json::value_from(findings)}}) +
+                            "\n",
+                        findings.empty() ? kOk : kRefused);
+  }
+  std::string text;
+  for (const std::string& f : findings) text += fmt::format("{}: {}\n", path->string(), f);
+  if (findings.empty()) text = fmt::format("{}: ok, {} claims\n", path->string(), facts->state.claims.size());
+  return print_result(text, findings.empty() ? kOk : kRefused);
+}
+
+}  // namespace dracpu::cli
