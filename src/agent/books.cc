@@ -172,6 +172,28 @@ void Books::give_back(const std::vector<PrepareOrder>& orders,
 }
 
 std::vector<Result<ledger::Claim>> Books::prepare(const std::vector<PrepareOrder>& orders) {
+  std::vector<PrepareOrder> distinct;
+  std::map<ClaimUid, std::size_t> place;
+  for (const PrepareOrder& order : orders) {
+    if (place.emplace(order.uid, distinct.size()).second) distinct.push_back(order);
+  }
+  const std::vector<Result<ledger::Claim>> done = prepare_distinct(distinct);
+  std::vector<Result<ledger::Claim>> out;
+  out.reserve(orders.size());
+  for (const PrepareOrder& order : orders) {
+    const std::size_t at = place.at(order.uid);
+    if (order.requests == distinct[at].requests) {
+      out.push_back(done[at]);
+    } else {
+      out.push_back(make_error(Errc::kUnavailable,
+                               "claim {} was asked for twice at once, with different allocations; try again",
+                               order.uid.get()));
+    }
+  }
+  return out;
+}
+
+std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<PrepareOrder>& orders) {
   std::vector<Result<ledger::Claim>> out;
   out.reserve(orders.size());
   std::vector<PrepareOrder> fresh;

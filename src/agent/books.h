@@ -62,7 +62,8 @@ class Books {
   void confirm(const ClaimUid& uid);
   bool has_unconfirmed();
 
-  // One result per order, in order; one write of the state file for all of them.
+  // One result per order, in order; one write of the state file for all of them. A claim that occurs twice is
+  // prepared once, and a second order for something else is to come again.
   std::vector<Result<ledger::Claim>> prepare(const std::vector<PrepareOrder>& orders);
   // CDI file first; a claim whose file cannot be removed stays held. One write of the state file for all.
   std::vector<Status> unprepare(const std::vector<ClaimUid>& uids);
@@ -90,6 +91,7 @@ class Books {
  private:
   Result<std::optional<State>> read_state(Loaded& out);
   Status write_state();
+  std::vector<Result<ledger::Claim>> prepare_distinct(const std::vector<PrepareOrder>& orders);
   void give_back(const std::vector<PrepareOrder>& orders, const std::map<ClaimUid, ledger::Claim>& before);
 
   const Node& node_;

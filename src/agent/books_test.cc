@@ -20,10 +20,15 @@ namespace {
 class FaultyOps final : public FileOps {
  public:
   std::string fail_on;
+  std::string fail_once;  // the first write to such a path
   int state_writes = 0;
 
   Status write_and_sync(const std::filesystem::path& p, std::string_view d, mode_t m) override {
     if (p.string().find("state.json") != std::string::npos) ++state_writes;
+    if (!fail_once.empty() && p.string().find(fail_once) != std::string::npos) {
+      fail_once.clear();
+      return failure();
+    }
     return bad(p) ? failure() : real_file_ops().write_and_sync(p, d, m);
   }
   Status rename(const std::filesystem::path& a, const std::filesystem::path& b) override {
@@ -112,6 +117,21 @@ TEST_F(BooksTest, CdiFileThatCannotBeWrittenGivesTheCpusBack) {
   ops_.fail_on.clear();
   EXPECT_TRUE(books.prepare({order("a", 2)})[0].ok());
   EXPECT_FALSE(books.save_owed());
+}
+
+TEST_F(BooksTest, AClaimAskedForTwiceAtOnceIsOneClaim) {
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  ops_.fail_once = "claim-a";  // were it two, the second would be answered and the first given back
+  const auto got = books.prepare({order("a", 2), order("a", 2), order("a", 3)});
+  for (const auto& r : got) EXPECT_FALSE(r.ok());
+  EXPECT_EQ(cpus_of(books, "a"), "none");
+  const auto again = books.prepare({order("a", 2), order("a", 2), order("a", 3)});
+  ASSERT_TRUE(again[0].ok());
+  ASSERT_TRUE(again[1].ok());
+  EXPECT_EQ(again[2].error().code, Errc::kUnavailable);
+  EXPECT_EQ(again[0]->cpus, again[1]->cpus);
+  EXPECT_EQ(cpus_of(books, "a"), again[0]->cpus.to_string());
 }
 
 TEST_F(BooksTest, CdiFileThatCannotBeRemovedKeepsTheClaim) {

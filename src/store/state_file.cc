@@ -84,8 +84,13 @@ Status StateFile::save(std::string_view payload) {
 
 Result<std::filesystem::path> StateFile::set_aside() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const std::filesystem::path to = fmt::format("{}.unreadable-{}", path_.string(),
-                                               std::chrono::duration_cast<std::chrono::seconds>(now).count());
+  const std::string name = fmt::format("{}.unreadable-{}", path_.string(),
+                                       std::chrono::duration_cast<std::chrono::seconds>(now).count());
+  std::filesystem::path to = name;
+  // A second one in the same second, or after the clock was set back.
+  std::error_code failed;
+  for (int n = 2; std::filesystem::exists(std::filesystem::symlink_status(to, failed)); ++n)
+    to = fmt::format("{}-{}", name, n);
   if (Status s = ops_.rename(path_, to); !s.ok()) return std::move(s).error();
   return to;
 }

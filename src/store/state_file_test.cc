@@ -89,5 +89,20 @@ TEST_F(StateFileTest, UnreadableFileIsKeptAside) {
   EXPECT_EQ(file.load().error().code, Errc::kNotFound);
 }
 
+TEST_F(StateFileTest, ASecondUnreadableFileDoesNotReplaceTheFirst) {
+  StateFile file(dir_ / "state.json");
+  ASSERT_TRUE(file.save("x").ok());
+  std::vector<std::filesystem::path> kept;
+  for (const char* text : {"one", "two", "three"}) {  // well within a second, the unit of the names
+    std::ofstream(file.path()) << text;
+    const Result<std::filesystem::path> aside = file.set_aside();
+    ASSERT_TRUE(aside.ok());
+    kept.push_back(*aside);
+  }
+  EXPECT_EQ(*read_file(kept[0]), "one");
+  EXPECT_EQ(*read_file(kept[1]), "two");
+  EXPECT_EQ(*read_file(kept[2]), "three");
+}
+
 }  // namespace
 }  // namespace dracpu::store
