@@ -27,6 +27,7 @@
 #include "alloc/policy.h"
 #include "alloc/random_machine.h"
 #include "base/strings.h"
+#include "data/random_tree.h"
 
 namespace dracpu::alloc {
 namespace {

@@ -19,6 +19,7 @@
 
 #include "base/strings.h"
 #include "data/corpus.h"
+#include "data/random_tree.h"
 #include "data/tree.h"
 #include "topology/files.h"
 #include "topology/hwloc_view.h"
@@ -33,6 +34,7 @@ enum Rule : std::size_t {
   kNothingDescribed,
   kMaskFromList,
   kMaskFromLinks,
+  kOfflineInNode,
   kCpuWithoutFiles,
   kSetNotSettled,
   kSetsCutAcross,
@@ -48,6 +50,7 @@ constexpr std::array<const char*, kRules> kReasons = {
     "no CPU has a topology directory: hwloc refuses such a tree, the reader finds no usable CPU",
     "hwloc reads masks only: where a list stands alone or its mask says otherwise, the test writes the mask",
     "a node with neither list nor mask: the test writes the mask from the links",
+    "a node names CPUs that are off line: hwloc holds them against its packages, so the test cuts the mask",
     "a CPU without sibling files is in no set of hwloc; the reader keeps it with what else it has",
     "CPUs of one set name different sets: each side has its own way out",
     "sets of two kinds overlap in part: hwloc is a tree and drops one, the reader keeps levels independent",
@@ -276,6 +279,7 @@ bool check_tree(const fs::path& root, Rules& used) {
   }
   if (write_masks_from_lists(root, ours->online)) used.insert(kMaskFromList);
   if (write_node_masks_from_links(root)) used.insert(kMaskFromLinks);
+  if (cut_node_masks(root, ours->online)) used.insert(kOfflineInNode);
   const std::optional<Seen> seen = look_with_hwloc(root);
   if (!seen) {
     ADD_FAILURE() << "hwloc cannot read the tree";
@@ -320,6 +324,17 @@ TEST(HwlocOracle, SeesTheSameEvenMachines) {
   }
 }
 
+TEST(HwlocOracle, SeesTheSameRandomMachines) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    test::Random random(seed);
+    const test::TempDir dir;
+    test::write_tree(test::random_tree(random), dir.path());
+    Rules used;
+    EXPECT_TRUE(check_tree(dir.path(), used));
+  }
+}
+
 void remove_below(MemorySource& tree, const std::string& path) {
   const auto files = tree.files();
   for (const auto& [file, content] : files) {
@@ -336,7 +351,7 @@ TEST(HwlocOracle, SeesTheSameOddMachines) {
     Rules rules;
   };
   for (const Case& c : std::initializer_list<Case>{
-           {"a CPU off line", {{"online", "0-6\n"}}, {}},
+           {"a CPU off line", {{"online", "0-6\n"}}, {kOfflineInNode}},
            {"a list that its mask contradicts",
             {{"cpu0/topology/core_cpus_list", "0-1\n"}},
             {kMaskFromList, kSetNotSettled, kSetsCutAcross}},

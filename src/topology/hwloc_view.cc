@@ -83,6 +83,15 @@ std::string mask_name(const fs::path& list) {
   return is_sibling ? name.substr(0, name.size() - kEnd.size()) : "";
 }
 
+std::vector<fs::path> node_dirs(const fs::path& root) {
+  std::vector<fs::path> out;
+  if (!fs::exists(root / kNodeDir)) return out;
+  for (const auto& entry : fs::directory_iterator(root / kNodeDir)) {
+    if (numbered(entry.path().filename().string(), "node")) out.push_back(entry.path());
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<Seen> look_with_hwloc(const fs::path& root) {
@@ -132,19 +141,28 @@ bool write_masks_from_lists(const fs::path& root, const CpuSet& online) {
 }
 
 bool write_node_masks_from_links(const fs::path& root) {
-  if (!fs::exists(root / kNodeDir)) return false;
   bool did_write = false;
-  for (const auto& entry : fs::directory_iterator(root / kNodeDir)) {
-    const fs::path& node = entry.path();
-    if (!numbered(node.filename().string(), "node") || fs::exists(node / "cpumap")) continue;
+  for (const fs::path& node : node_dirs(root)) {
+    if (fs::exists(node / "cpumap")) continue;
     CpuSet cpus;
-    for (const auto& cpu_entry : fs::directory_iterator(root / kCpuDir)) {
-      const fs::path& dir = cpu_entry.path();
+    for (const auto& entry : fs::directory_iterator(root / kCpuDir)) {
+      const fs::path& dir = entry.path();
       const auto cpu = numbered(dir.filename().string(), "cpu");
       const auto has = [](const fs::path& link) { return fs::exists(fs::symlink_status(link)); };
       if (cpu && (has(dir / node.filename()) || has(node / dir.filename()))) cpus.insert(CpuId(*cpu));
     }
     write_mask(node / "cpumap", cpus);
+    did_write = true;
+  }
+  return did_write;
+}
+
+bool cut_node_masks(const fs::path& root, const CpuSet& online) {
+  bool did_write = false;
+  for (const fs::path& node : node_dirs(root)) {
+    const std::optional<CpuSet> mask = mask_in(node / "cpumap");
+    if (!mask || mask->is_subset_of(online)) continue;
+    write_mask(node / "cpumap", *mask & online);
     did_write = true;
   }
   return did_write;

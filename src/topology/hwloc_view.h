@@ -37,9 +37,11 @@ struct Seen {
 std::optional<Seen> look_with_hwloc(const std::filesystem::path& root);
 
 // hwloc reads masks only. These write the masks that a tree lacks, from what it has, and tell if they wrote
-// any: from lists, also where list and mask differ in online CPUs; and of nodes from links.
+// any: from lists, also where list and mask differ in online CPUs; of nodes from links; and of nodes without
+// the CPUs that are off line.
 bool write_masks_from_lists(const std::filesystem::path& root, const CpuSet& online);
 bool write_node_masks_from_links(const std::filesystem::path& root);
+bool cut_node_masks(const std::filesystem::path& root, const CpuSet& online);
 
 // The set in a mask file; nothing if it is not there or does not parse.
 std::optional<CpuSet> mask_in(const std::filesystem::path& file);
