@@ -47,6 +47,8 @@ target_compile_definitions(dracpu_ext_boost_json INTERFACE BOOST_ALL_NO_LIB)
 
 if(DRACPU_TESTS)
   find_package(GTest REQUIRED)
+  pkg_check_modules(HWLOC REQUIRED hwloc)
+  dracpu_external(dracpu_ext_hwloc ${HWLOC_LINK_LIBRARIES})
 endif()
 if(DRACPU_BENCH)
   find_package(benchmark REQUIRED)

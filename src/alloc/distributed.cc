@@ -171,8 +171,12 @@ std::optional<Choice> best_of_size(const Nodes& nodes, std::size_t k, std::size_
 CpuSet take_distributed(FreeState& free, std::size_t count, Sorting sorting, std::size_t group) {
   const Layout& layout = free.layout();
   Nodes nodes;
-  nodes.unit = free.node_order();
-  for (const Index unit : nodes.unit) nodes.free.push_back(free.free_in_node(unit));
+  // A node that lies in two sockets may stand in the order twice; it gives its CPUs once.
+  for (const Index unit : free.node_order()) {
+    if (std::find(nodes.unit.begin(), nodes.unit.end(), unit) != nodes.unit.end()) continue;
+    nodes.unit.push_back(unit);
+    nodes.free.push_back(free.free_in_node(unit));
+  }
 
   const std::size_t groups_per_node =
       divide_up(divide_up(layout.cpus().size(), group), layout.nodes().size());

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 #include "data/corpus.h"
@@ -81,6 +82,18 @@ TEST(Pick, WorksOnMachinesThatTellLittle) {
   const Layout empty{topology::Topology()};
   EXPECT_FALSE(pick(empty, set_of("0-3"), 1).ok());
   EXPECT_TRUE(pick(empty, {}, 0).ok());
+}
+
+// Firmware of virtual machines can lay a node over two sockets; the order of nodes then names it twice.
+TEST(Pick, CountsANodeThatLiesInTwoSocketsOnce) {
+  topology::Topology t = machine({});
+  const std::map<std::uint32_t, std::int32_t> node_of = {{0, 0}, {4, 0}, {1, 1}, {5, 1},
+                                                         {2, 1}, {6, 1}, {3, 2}, {7, 2}};
+  for (const auto& [cpu, node] : node_of) t.cpus.at(CpuId(cpu)).node = NumaNodeId(node);
+  const Layout layout(t);
+  const Result<CpuSet> got = pick(layout, t.usable, 6, {.distribute = true});
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  EXPECT_EQ(got->to_string(), "0-1,3-5,7");  // two of each node
 }
 
 // Sixty-four equal nodes have more combinations than can be counted; the answer comes anyway.

@@ -119,7 +119,7 @@ void arrange(Frame& f, int widest) {
   if (!f.lines.empty() && !f.inside.empty()) y += kLabelGap;
   y = place_inside(f, y, room);
   for (Frame& band : f.bands) {
-    if (y > f.padding) y += kGap;
+    if (y > f.padding) y += std::clamp(f.gap, kGap, kRowGap);
     band.x = f.padding;
     band.y = y;
     band.width = content;

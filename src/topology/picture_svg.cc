@@ -43,6 +43,7 @@ constexpr std::string_view kStyle = R"(<style>
 .machine .cpu-reserved{fill:#a7b0bb;stroke-dasharray:1 2}
 .machine .cpu-isolated{stroke:#000;stroke-width:2.5;stroke-dasharray:5 3}
 .machine .hatch{fill:#f1f3f6;stroke:#b9c1cc}
+.machine .cpu-offline+.number{paint-order:stroke;stroke:#fff;stroke-width:4px}
 @media (prefers-color-scheme:dark){
 .machine text{fill:#e4e9f0}
 .machine .page{fill:#11151a}
@@ -58,6 +59,7 @@ constexpr std::string_view kStyle = R"(<style>
 .machine .cpu-reserved{fill:#6d7681}
 .machine .cpu-isolated{stroke:#fff}
 .machine .hatch{fill:#1d232b;stroke:#4a5563}
+.machine .cpu-offline+.number{stroke:#11151a}
 }
 .machine .cpu-tone-0{fill:#e69f00}
 .machine .cpu-tone-1{fill:#56b4e9}

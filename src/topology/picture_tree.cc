@@ -345,6 +345,9 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
     } else if (text[end] == ',') {
       ++end;
     }
+    // Between two facts rather than inside one, if that does not waste most of the line.
+    const std::size_t comma = text.rfind(", ", width - 1);
+    if (comma != std::string_view::npos && comma >= width / 3) end = comma + 1;
     std::string_view line = text.substr(0, end);
     text.remove_prefix(end);
     while (line.ends_with(' ')) line.remove_suffix(1);

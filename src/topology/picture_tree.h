@@ -72,8 +72,8 @@ std::string bytes_text(std::uint64_t bytes);
 // Printable ASCII, other bytes as "?".
 std::string plain(std::string_view text);
 
-// Lines of at most `width` characters (at least 1), broken after spaces and commas, and anywhere in a word
-// that is too long.
+// Lines of at most `width` characters (at least 1), broken after a comma and a space, else after spaces and
+// commas, and anywhere in a word that is too long.
 std::vector<std::string> wrap(std::string_view text, std::size_t width);
 
 }  // namespace dracpu::topology
