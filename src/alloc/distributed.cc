@@ -17,29 +17,31 @@
 namespace dracpu::alloc {
 namespace {
 
+using Positions = ScratchVector<std::size_t>;
+
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
 // What is left, squared and summed: every candidate gives away the same number of CPUs, so this orders
 // candidates exactly as the deviation does, in whole numbers.
-std::uint64_t score_of(const std::vector<std::size_t>& left) {
+std::uint64_t score_of(const Positions& left) {
   std::uint64_t sum = 0;
   for (const std::size_t n : left) sum += std::uint64_t{n} * n;
   return sum;
 }
 
-bool is_even(const std::vector<std::size_t>& left) {
+bool is_even(const Positions& left) {
   return std::adjacent_find(left.begin(), left.end(), std::not_equal_to<>()) == left.end();
 }
 
 // Nodes with free CPUs in node order, and how many each has.
 struct Nodes {
-  std::vector<Index> unit;
-  std::vector<std::size_t> free;
+  ScratchVector<Index> unit;
+  Positions free;
 };
 
 struct Choice {
-  std::vector<std::size_t> members;  // positions in Nodes, ascending
-  std::vector<std::size_t> extra;    // those that give the remainder, in the order of giving
+  Positions members;  // positions in Nodes, ascending
+  Positions extra;    // those that give the remainder, in the order of giving
   std::size_t each = 0;
   std::uint64_t score = 0;
   bool is_even = false;  // no better one can exist
@@ -60,7 +62,7 @@ class Effort {
 
 // Gives `remainder` away group by group, round and round. The caller made sure that whole groups suffice.
 template <typename Give>
-void walk(const std::vector<std::size_t>& order, std::size_t remainder, std::size_t group, Give&& give) {
+void walk(const Positions& order, std::size_t remainder, std::size_t group, Give&& give) {
   while (remainder > 0) {
     bool did_give = false;
     for (const std::size_t position : order) {
@@ -74,12 +76,12 @@ void walk(const std::vector<std::size_t>& order, std::size_t remainder, std::siz
 }
 
 // The best way to take `count` from exactly these members, if there is one.
-std::optional<Choice> rate(const Nodes& nodes, std::vector<std::size_t> members, std::size_t count,
-                           std::size_t group, Effort& effort) {
+std::optional<Choice> rate(const Nodes& nodes, Positions members, std::size_t count, std::size_t group,
+                           Effort& effort) {
   Choice out;
   out.each = count / members.size() / group * group;
   std::size_t carried = 0;
-  std::vector<std::size_t> after = nodes.free;
+  Positions after = nodes.free;
   for (const std::size_t m : members) {
     if (after[m] < out.each) return std::nullopt;
     carried += after[m] / group * group;
@@ -89,7 +91,7 @@ std::optional<Choice> rate(const Nodes& nodes, std::vector<std::size_t> members,
   const std::size_t remainder = count - out.each * members.size();
   out.score = score_of(after);
   out.is_even = is_even(after);
-  std::vector<std::size_t> candidates;
+  Positions candidates;
   for (const std::size_t m : members) {
     if (after[m] >= group) candidates.push_back(m);
   }
@@ -97,10 +99,10 @@ std::optional<Choice> rate(const Nodes& nodes, std::vector<std::size_t> members,
   if (remainder == 0) return out;
 
   bool has_subset = false;
-  std::vector<std::size_t> left;
-  std::vector<std::size_t> order;
+  Positions left;
+  Positions order;
   for (std::size_t size = candidates.size(); size > 0 && !(has_subset && effort.is_spent()); --size) {
-    for_each_subset(candidates.size(), size, [&](const std::vector<std::size_t>& subset) {
+    for_each_subset(candidates.size(), size, [&](std::span<const std::size_t> subset) {
       if (has_subset && effort.is_spent())
         return false;  // all candidates together can carry it: there is one
       effort.look();
@@ -135,24 +137,24 @@ std::optional<Choice> rate(const Nodes& nodes, std::vector<std::size_t> members,
 // the boundary; two combinations with the same row of free counts rate alike, and the first one wins.
 std::optional<Choice> best_of_size(const Nodes& nodes, std::size_t k, std::size_t count, std::size_t group,
                                    Effort& effort) {
-  std::vector<std::size_t> sorted = nodes.free;
+  Positions sorted = nodes.free;
   std::sort(sorted.rbegin(), sorted.rend());
   const std::size_t boundary = sorted[k - 1];
-  std::vector<std::size_t> sure;
-  std::vector<std::size_t> tied;
+  Positions sure;
+  Positions tied;
   for (std::size_t i = 0; i < nodes.free.size(); ++i) {
     if (nodes.free[i] > boundary) sure.push_back(i);
     if (nodes.free[i] == boundary) tied.push_back(i);
   }
 
   std::optional<Choice> best;
-  std::set<std::vector<std::size_t>> seen;
-  std::vector<std::size_t> row;
+  std::set<Positions, std::less<>, ScratchAllocator<Positions>> seen;
+  Positions row;
   // The order of the tied ones is that of the whole combinations, because the sure ones are in all of them.
-  for_each_subset(tied.size(), k - sure.size(), [&](const std::vector<std::size_t>& chosen) {
+  for_each_subset(tied.size(), k - sure.size(), [&](std::span<const std::size_t> chosen) {
     if (best && effort.is_spent()) return false;
     effort.look();
-    std::vector<std::size_t> members = sure;
+    Positions members = sure;
     for (const std::size_t i : chosen) members.push_back(tied[i]);
     std::sort(members.begin(), members.end());
     row.clear();

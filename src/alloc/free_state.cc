@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace dracpu::alloc {
 namespace {
@@ -61,18 +62,17 @@ void FreeState::Level::forget_taken() {
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
 }
 
-const std::vector<Index>& FreeState::order_alone(Level& level) {
+std::span<const Index> FreeState::order_alone(Level& level) {
   level.forget_taken();
   level.order = level.touched;
-  std::stable_sort(level.order.begin(), level.order.end(),
-                   [&](Index a, Index b) { return level.count[a] < level.count[b]; });
+  std::sort(level.order.begin(), level.order.end(),
+            [&](Index a, Index b) { return std::pair(level.count[a], a) < std::pair(level.count[b], b); });
   return level.order;
 }
 
-const std::vector<Index>& FreeState::order_below(Level& level, const std::vector<Unit>& units,
-                                                 std::vector<Index> Unit::*parents,
-                                                 Index Layout::Place::*place,
-                                                 const std::vector<Index>& above) {
+std::span<const Index> FreeState::order_below(Level& level, const std::vector<Unit>& units,
+                                              std::vector<Index> Unit::*parents, Index Layout::Place::*place,
+                                              std::span<const Index> above) {
   // An upper unit that appears twice brings its members twice; the first rank is the one that counts.
   Index last = 0;
   for (const Index unit : above) last = std::max(last, unit);
@@ -97,29 +97,29 @@ const std::vector<Index>& FreeState::order_below(Level& level, const std::vector
   return level.order;
 }
 
-const std::vector<Index>& FreeState::node_order() {
+std::span<const Index> FreeState::node_order() {
   if (layout_.is_numa_first()) return order_alone(nodes_);
   return order_below(nodes_, layout_.nodes(), &Unit::sockets, &Layout::Place::socket, order_alone(sockets_));
 }
 
-const std::vector<Index>& FreeState::socket_order() {
+std::span<const Index> FreeState::socket_order() {
   if (!layout_.is_numa_first()) return order_alone(sockets_);
   return order_below(sockets_, layout_.sockets(), &Unit::nodes, &Layout::Place::node, order_alone(nodes_));
 }
 
-const std::vector<Index>& FreeState::cache_order() {
+std::span<const Index> FreeState::cache_order() {
   return order_below(caches_, layout_.caches(), &Unit::nodes, &Layout::Place::node, node_order());
 }
 
-const std::vector<Index>& FreeState::core_order() {
+std::span<const Index> FreeState::core_order() {
   if (layout_.is_numa_first()) {
     return order_below(cores_, layout_.cores(), &Unit::sockets, &Layout::Place::socket, socket_order());
   }
   return order_below(cores_, layout_.cores(), &Unit::nodes, &Layout::Place::node, node_order());
 }
 
-std::vector<Index> FreeState::packed_cpu_order() {
-  std::vector<Index> out;
+ScratchVector<Index> FreeState::packed_cpu_order() {
+  ScratchVector<Index> out;
   out.reserve(size_);
   for (const Index core : core_order()) {
     for (const Index cpu : layout_.cores()[core].cpus) {
@@ -129,15 +129,15 @@ std::vector<Index> FreeState::packed_cpu_order() {
   return out;
 }
 
-std::vector<Index> FreeState::spread_cpu_order() {
-  const std::vector<Index>& cores =
+ScratchVector<Index> FreeState::spread_cpu_order() {
+  const std::span<const Index> cores =
       order_below(cores_, layout_.cores(), &Unit::sockets, &Layout::Place::socket, socket_order());
   // The order holds the cores of one socket side by side: its first free CPUs, its second ones, and so on.
-  std::vector<Index> out;
+  ScratchVector<Index> out;
   out.reserve(size_);
-  std::vector<std::vector<Index>> rounds;
+  ScratchVector<ScratchVector<Index>> rounds;
   const auto flush = [&] {
-    for (std::vector<Index>& round : rounds) {
+    for (ScratchVector<Index>& round : rounds) {
       out.insert(out.end(), round.begin(), round.end());
       round.clear();
     }

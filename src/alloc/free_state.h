@@ -13,9 +13,11 @@
 #define DRACPU_ALLOC_FREE_STATE_H_
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "alloc/layout.h"
+#include "alloc/scratch.h"
 #include "base/cpuset.h"
 
 namespace dracpu::alloc {
@@ -43,18 +45,18 @@ class FreeState {
 
   // Orders, as indices of units or CPUs. A unit that lies in two units above it may appear twice. The result
   // is valid until the next call of the same function.
-  const std::vector<Index>& node_order();
-  const std::vector<Index>& socket_order();
-  const std::vector<Index>& cache_order();
-  const std::vector<Index>& core_order();
-  std::vector<Index> packed_cpu_order();
-  std::vector<Index> spread_cpu_order();
+  std::span<const Index> node_order();
+  std::span<const Index> socket_order();
+  std::span<const Index> cache_order();
+  std::span<const Index> core_order();
+  ScratchVector<Index> packed_cpu_order();
+  ScratchVector<Index> spread_cpu_order();
 
  private:
   struct Level {
-    std::vector<Index> count;    // free CPUs by unit
-    std::vector<Index> touched;  // units that had a free CPU since clear(), in no order
-    std::vector<Index> order;
+    ScratchVector<Index> count;    // free CPUs by unit
+    ScratchVector<Index> touched;  // units that had a free CPU since clear(), in no order
+    ScratchVector<Index> order;
     void add(Index i) {
       if (count[i]++ == 0) touched.push_back(i);
     }
@@ -67,18 +69,18 @@ class FreeState {
     Index index;
     auto operator<=>(const Entry&) const = default;
   };
-  const std::vector<Index>& order_alone(Level& level);
+  std::span<const Index> order_alone(Level& level);
   // `parents` is Unit::nodes or Unit::sockets, `above` the order of that level, `place` its field of a CPU.
-  const std::vector<Index>& order_below(Level& level, const std::vector<Unit>& units,
-                                        std::vector<Index> Unit::*parents, Index Layout::Place::*place,
-                                        const std::vector<Index>& above);
+  std::span<const Index> order_below(Level& level, const std::vector<Unit>& units,
+                                     std::vector<Index> Unit::*parents, Index Layout::Place::*place,
+                                     std::span<const Index> above);
 
   const Layout& layout_;
-  std::vector<bool> free_;
+  ScratchVector<bool> free_;
   std::size_t size_ = 0;
   Level nodes_, sockets_, caches_, cores_;
-  std::vector<Entry> entries_;
-  std::vector<Index> ranks_;
+  ScratchVector<Entry> entries_;
+  ScratchVector<Index> ranks_;
 };
 
 }  // namespace dracpu::alloc

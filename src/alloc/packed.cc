@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace {
 struct Run {
   FreeState& free;
   std::size_t need;
-  std::vector<Index> taken;
+  ScratchVector<Index> taken;
 
   void take(Index cpu) {
     if (need == 0 || !free.is_free(cpu)) return;
@@ -23,7 +24,7 @@ struct Run {
     taken.push_back(cpu);
     --need;
   }
-  void take_all(const std::vector<Index>& cpus) {
+  void take_all(std::span<const Index> cpus) {
     for (const Index cpu : cpus) take(cpu);
   }
 };
@@ -31,7 +32,7 @@ struct Run {
 // Goes through an order once and takes every unit that is whole and not above the need. Taking one unit never
 // makes another one of its level whole, so asking on the way gives the same as asking before.
 template <typename CountFree>
-void take_whole(Run& run, const std::vector<Index>& order, const std::vector<Unit>& units,
+void take_whole(Run& run, std::span<const Index> order, const std::vector<Unit>& units,
                 CountFree&& count_free) {
   for (const Index i : order) {
     if (run.need == 0) return;
@@ -71,7 +72,7 @@ class SingleCache {
   explicit SingleCache(Run& run) : run_(run), layout_(run.free.layout()), alone_(layout_) {}
 
   // Takes all that is missing from the first cache of the list that a try accepts; false if none does.
-  bool serve(const std::vector<Index>& list) {
+  bool serve(std::span<const Index> list) {
     for (const Index cache : list) {
       if (run_.free.free_in_cache(cache) < run_.need) continue;
       if (plain_try(cache) || cores_and_remainder(cache, Accept::kFewSplitCores)) return commit();
@@ -131,12 +132,13 @@ class SingleCache {
   Run& run_;
   const Layout& layout_;
   FreeState alone_;
-  std::vector<Index> found_;
+  ScratchVector<Index> found_;
 };
 
 void take_from_caches(Run& run) {
   if (run.need == 0) return;
-  const std::vector<Index> list = run.free.cache_order();
+  const std::span<const Index> order = run.free.cache_order();
+  const ScratchVector<Index> list(order.begin(), order.end());
   SingleCache single(run);
   if (single.serve(list) || run.need < run.free.layout().average_cache()) return;
   take_whole_caches(run);

@@ -45,7 +45,7 @@ std::size_t sockets_of(const std::vector<HintNode>& nodes, const std::vector<std
 std::vector<Hint> numa_hints(const Layout& layout, const CpuSet& available, const CpuSet& reusable,
                              std::size_t count, bool align_by_socket) {
   const std::vector<HintNode> nodes = hint_nodes(layout, available, reusable);
-  const auto sum = [&](const std::vector<std::size_t>& at, std::size_t HintNode::*what) {
+  const auto sum = [&](std::span<const std::size_t> at, std::size_t HintNode::*what) {
     std::size_t n = 0;
     for (const std::size_t i : at) n += nodes[i].*what;
     return n;
@@ -54,10 +54,10 @@ std::vector<Hint> numa_hints(const Layout& layout, const CpuSet& available, cons
   std::vector<std::vector<std::size_t>> fitting;
   for (std::size_t size = 1; size <= nodes.size(); ++size) {
     if (nodes.size() > kMaxHintNodes && size != 1 && size != nodes.size()) continue;
-    for_each_subset(nodes.size(), size, [&](const std::vector<std::size_t>& at) {
+    for_each_subset(nodes.size(), size, [&](std::span<const std::size_t> at) {
       if (sum(at, &HintNode::total) >= count) smallest = std::min(smallest, size);
       const bool has_reusable = sum(at, &HintNode::reusable) == reusable.size();
-      if (has_reusable && sum(at, &HintNode::usable) >= count) fitting.push_back(at);
+      if (has_reusable && sum(at, &HintNode::usable) >= count) fitting.emplace_back(at.begin(), at.end());
       return true;
     });
   }

@@ -8,8 +8,9 @@
 
 #include <cstddef>
 #include <numeric>
-#include <utility>
-#include <vector>
+#include <span>
+
+#include "alloc/scratch.h"
 
 namespace dracpu::alloc {
 
@@ -17,10 +18,10 @@ namespace dracpu::alloc {
 template <typename F>
 void for_each_subset(std::size_t n, std::size_t k, F&& visit) {
   if (k > n || k == 0) return;
-  std::vector<std::size_t> at(k);
+  ScratchVector<std::size_t> at(k);
   std::iota(at.begin(), at.end(), std::size_t{0});
   for (;;) {
-    if (!visit(std::as_const(at))) return;
+    if (!visit(std::span<const std::size_t>(at))) return;
     std::size_t i = k;
     while (i > 0 && at[i - 1] == n - k + i - 1) --i;
     if (i == 0) return;

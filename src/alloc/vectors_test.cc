@@ -143,7 +143,7 @@ Verdict run_order(const Layout& layout, const json::object& vector) {
   FreeState free(layout);
   free.add(cpus_at(vector, "available"));
   json::object got;
-  const auto add_units = [&](std::string_view key, const std::vector<Index>& order,
+  const auto add_units = [&](std::string_view key, std::span<const Index> order,
                              const std::vector<Unit>& units, auto count_free) {
     json::array all, whole;
     for (const Index i : order) {
@@ -158,7 +158,7 @@ Verdict run_order(const Layout& layout, const json::object& vector) {
   add_units("numa", free.node_order(), layout.nodes(), [&](Index i) { return free.free_in_node(i); });
   add_units("uncore", free.cache_order(), layout.caches(), [&](Index i) { return free.free_in_cache(i); });
   add_units("cores", free.core_order(), layout.cores(), [&](Index i) { return free.free_in_core(i); });
-  const auto add_cpus = [&](std::string_view key, const std::vector<Index>& order) {
+  const auto add_cpus = [&](std::string_view key, std::span<const Index> order) {
     json::array numbers;
     for (const Index cpu : order) numbers.emplace_back(layout.cpus()[cpu].number);
     got.emplace(key, std::move(numbers));

@@ -50,7 +50,8 @@ Result<Facts> read(const std::filesystem::path& path) {
   if (::stat(path.c_str(), &out.file) != 0)
     return make_error(Errc::kUnavailable, "look at \"{}\": {}", path.string(), errno_text(errno));
   Result<agent::State> state = agent::decode_state(*payload);
-  if (!state.ok()) return std::move(state).error().while_doing(fmt::format("state file \"{}\"", path.string()));
+  if (!state.ok())
+    return std::move(state).error().while_doing(fmt::format("state file \"{}\"", path.string()));
   out.state = *std::move(state);
   const Result<std::string> boot = read_file("/proc/sys/kernel/random/boot_id");
   out.this_boot = boot.ok() && trim(*boot) == out.state.boot_id;
@@ -98,15 +99,14 @@ std::string as_json(const Facts& f) {
     claim["results"] = std::move(results);
     claims.push_back(std::move(claim));
   }
-  return json::serialize(json::object{
-             {"file", f.path.string()},
-             {"format", fmt::format("{}.{}", f.version.major, f.version.minor)},
-             {"written", time_text(f.file.st_mtime)},
-             {"node", f.state.node},
-             {"driver", f.state.driver},
-             {"bootID", f.state.boot_id},
-             {"thisBoot", f.this_boot},
-             {"claims", std::move(claims)}}) +
+  return json::serialize(json::object{{"file", f.path.string()},
+                                      {"format", fmt::format("{}.{}", f.version.major, f.version.minor)},
+                                      {"written", time_text(f.file.st_mtime)},
+                                      {"node", f.state.node},
+                                      {"driver", f.state.driver},
+                                      {"bootID", f.state.boot_id},
+                                      {"thisBoot", f.this_boot},
+                                      {"claims", std::move(claims)}}) +
          "\n";
 }
 
@@ -114,7 +114,8 @@ std::string as_json(const Facts& f) {
 std::vector<std::string> findings_of(const Facts& f) {
   std::vector<std::string> out;
   if ((f.file.st_mode & 077U) != 0)
-    out.push_back(fmt::format("mode {:04o} lets others read or write it; chmod 0600", f.file.st_mode & 07777U));
+    out.push_back(
+        fmt::format("mode {:04o} lets others read or write it; chmod 0600", f.file.st_mode & 07777U));
   if (f.file.st_uid != ::geteuid())
     out.push_back(fmt::format("it belongs to user {}, not to {}", f.file.st_uid, ::geteuid()));
   std::map<std::uint32_t, ClaimUid> holders;
@@ -129,7 +130,8 @@ std::vector<std::string> findings_of(const Facts& f) {
       others.insert(at->second);
     });
     for (const ClaimUid& other : others)
-      out.push_back(fmt::format("claims {} and {} both hold CPUs {}", other.get(), uid.get(), twice.to_string()));
+      out.push_back(
+          fmt::format("claims {} and {} both hold CPUs {}", other.get(), uid.get(), twice.to_string()));
   }
   return out;
 }
@@ -147,7 +149,8 @@ int run_state(const CommandLine& line) {
     const bool is_damaged = facts.error().code == Errc::kCorrupt || facts.error().code == Errc::kUnsupported;
     complain(facts.error().text);
     if (is_damaged)
-      complain("the driver keeps such a file aside at its next start and rebuilds from CDI files and containers");
+      complain(
+          "the driver keeps such a file aside at its next start and rebuilds from CDI files and containers");
     return is_damaged ? kRefused : kBadInput;
   }
   if (line.state_action == "show")

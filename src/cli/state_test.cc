@@ -65,8 +65,8 @@ TEST_F(StateTest, ShowsWhoHoldsWhat) {
   save();
   const Outcome text = run({"show"});
   EXPECT_EQ(text.status, kOk) << text.err;
-  for (const char* part : {"format   1.0", "node     node1", "(an earlier one)", "ns/claim-u1", "cpus     0-1",
-                           "container app of pod pod-1", "cpudevnuma000:2", "none yet"}) {
+  for (const char* part : {"format   1.0", "node     node1", "(an earlier one)", "ns/claim-u1",
+                           "cpus     0-1", "container app of pod pod-1", "cpudevnuma000:2", "none yet"}) {
     EXPECT_THAT(text.out, HasSubstr(part));
   }
   const Outcome json = run({"show", "-o", "json"});
