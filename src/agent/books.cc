@@ -268,6 +268,14 @@ std::vector<Status> Books::unprepare(const std::vector<ClaimUid>& uids) {
   return out;
 }
 
+Status Books::rewrite_cdi(const ClaimUid& uid) {
+  const CpuSet cpus = with_ledger([&](const ledger::Ledger& l) {
+    const auto it = l.claims().find(uid);
+    return it == l.claims().end() ? CpuSet() : it->second.cpus;
+  });
+  return cdi_.write_claim(uid, cpus);
+}
+
 std::vector<Error> Books::rewrite_missing_cdi() {
   std::vector<Error> out;
   std::map<ClaimUid, CpuSet> on_disk;
