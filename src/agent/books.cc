@@ -46,7 +46,15 @@ Result<std::optional<State>> Books::read_state(Loaded& out) {
   const Result<std::string> payload = state_.load();
   if (!payload.ok()) {
     if (payload.error().code == Errc::kUnavailable) return payload.error();
-    if (payload.error().code == Errc::kNotFound) return std::optional<State>();
+    if (payload.error().code == Errc::kNotFound) {
+      // Set aside by a start that died before it could say so, or before it had written a new one.
+      if (const auto aside = state_.kept_aside(); !aside.empty()) {
+        out.warnings.push_back(
+            fmt::format("there is no state file \"{}\", but an unreadable one was kept as {}",
+                        state_.path().string(), aside.back().string()));
+      }
+      return std::optional<State>();
+    }
     return set_aside(payload.error().text);
   }
   Result<State> state = decode_state(*payload);
@@ -235,6 +243,8 @@ std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<Pre
       ledger_.commit(uid);
       continue;
     }
+    // Picked anew, it has given up what its old file names, and others may have that by now.
+    if (before.contains(uid)) (void)cdi_.remove_claim(uid);
     // A file that may be there counts: its claim stays held, and the next prepare or unprepare settles it.
     if (is_fresh(uid) && !before.contains(uid) && !cdi_.may_have(uid)) {
       const Locked lock(mutex_);

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "agent/claim_metadata.h"
@@ -132,6 +133,19 @@ TEST_F(BooksTest, AClaimAskedForTwiceAtOnceIsOneClaim) {
   EXPECT_EQ(again[2].error().code, Errc::kUnavailable);
   EXPECT_EQ(again[0]->cpus, again[1]->cpus);
   EXPECT_EQ(cpus_of(books, "a"), again[0]->cpus.to_string());
+}
+
+TEST_F(BooksTest, AFileOfCpusThatWereGivenUpDoesNotStay) {
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  ops_.fail_once = "claim-a";
+  const auto got = books.prepare({order("a", 7), order("b", 1)});  // the first has another allocation now
+  EXPECT_FALSE(got[0].ok());
+  ASSERT_TRUE(got[1].ok());
+  EXPECT_FALSE(std::filesystem::exists(cdi_file("a"))) << "it names CPUs that b may have";
+  ASSERT_TRUE(books.prepare({order("a", 7)})[0].ok());
+  EXPECT_TRUE(std::filesystem::exists(cdi_file("a")));
 }
 
 TEST_F(BooksTest, CdiFileThatCannotBeRemovedKeepsTheClaim) {
@@ -305,6 +319,23 @@ TEST_F(BooksTest, UnreadableStateIsKeptAsideAndRebuilt) {
   ASSERT_EQ(loaded->warnings.size(), 2U) << "the claim's name is not in it";
   EXPECT_NE(loaded->warnings[0].find("kept as"), std::string::npos);
   EXPECT_EQ(cpus_of(books, "a"), "0-1");
+}
+
+TEST_F(BooksTest, AStateSetAsideByAStartThatDiedIsToldByTheNext) {
+  {
+    Books books(node, machine, ops_);
+    ASSERT_TRUE(books.load().ok());
+    ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  }
+  const std::filesystem::path state = config::state_file(node.config);
+  std::filesystem::rename(state, state.string() + ".unreadable-1700000000");
+  Books books(node, machine, ops_);
+  const Result<Books::Loaded> loaded = books.load();
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded->from_cdi, 1U);
+  EXPECT_TRUE(std::any_of(loaded->warnings.begin(), loaded->warnings.end(), [](const std::string& w) {
+    return w.find(".unreadable-1700000000") != std::string::npos;
+  }));
 }
 
 TEST_F(BooksTest, StateOfAnotherNodeIsNotOurs) {

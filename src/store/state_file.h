@@ -21,6 +21,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "base/result.h"
@@ -40,6 +41,8 @@ class StateFile {
   // Renames an unreadable file to NAME.unreadable-<seconds since 1970>, so that nothing is lost; gives the
   // new name.
   Result<std::filesystem::path> set_aside();
+  // What set_aside() has made, by name. Empty if the folder cannot be read.
+  std::vector<std::filesystem::path> kept_aside() const;
 
  private:
   std::filesystem::path path_;
