@@ -289,10 +289,12 @@ Status Books::rewrite_cdi(const ClaimUid& uid) {
 std::vector<Error> Books::rewrite_missing_cdi() {
   std::vector<Error> out;
   std::map<ClaimUid, CpuSet> on_disk;
+  std::set<ClaimUid> twice;  // in the file of all claims too: no runtime takes that, and writing mends it
   Result<std::vector<cdi::Entry>> entries = cdi_.list();
   if (entries.ok()) {
     for (cdi::Entry& entry : *entries) {
-      if (entry.cpus.ok()) on_disk[entry.uid] = *std::move(entry.cpus);
+      if (!entry.cpus.ok()) continue;
+      if (!on_disk.emplace(entry.uid, *entry.cpus).second) twice.insert(entry.uid);
     }
   } else {
     out.push_back(std::move(entries).error());
@@ -306,7 +308,7 @@ std::vector<Error> Books::rewrite_missing_cdi() {
   }
   for (const auto& [uid, cpus] : wanted) {
     const auto it = on_disk.find(uid);
-    if (it != on_disk.end() && it->second == cpus) continue;
+    if (it != on_disk.end() && it->second == cpus && !twice.contains(uid)) continue;
     if (Status s = cdi_.write_claim(uid, cpus); !s.ok()) out.push_back(std::move(s).error());
   }
   return out;

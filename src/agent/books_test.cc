@@ -338,6 +338,16 @@ TEST_F(BooksTest, AStateSetAsideByAStartThatDiedIsToldByTheNext) {
   }));
 }
 
+TEST_F(BooksTest, AClaimInBothLayoutsIsPutRightAtTheStart) {
+  put_cdi("a", "0-1");
+  std::filesystem::copy_file(cdi_file("a"), dir / "cdi" / "dra.cpu.json");  // a crash between the two writes
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  EXPECT_TRUE(books.rewrite_missing_cdi().empty());
+  EXPECT_FALSE(std::filesystem::exists(dir / "cdi" / "dra.cpu.json"));
+  EXPECT_NE(text_of("a").find("=0-1"), std::string::npos);
+}
+
 TEST_F(BooksTest, StateOfAnotherNodeIsNotOurs) {
   {
     Books books(node, machine, ops_);
