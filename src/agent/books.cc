@@ -62,6 +62,8 @@ Result<std::optional<State>> Books::read_state(Loaded& out) {
   if (!state.ok()) return set_aside(std::move(state).error().while_doing(file).text);
   if (state->node != node_.name)
     return set_aside(fmt::format("{} is of node \"{}\", this is \"{}\"", file, state->node, node_.name));
+  // A claim of it may be prepared again without a change, and so without a write.
+  if (!state_.sync().ok()) save_owed_ = true;
   return std::optional<State>(*std::move(state));
 }
 

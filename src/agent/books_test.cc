@@ -23,6 +23,7 @@ class FaultyOps final : public FileOps {
   std::string fail_on;
   std::string fail_once;  // the first write to such a path
   int state_writes = 0;
+  std::vector<std::filesystem::path> synced;
 
   Status write_and_sync(const std::filesystem::path& p, std::string_view d, mode_t m) override {
     if (p.string().find("state.json") != std::string::npos) ++state_writes;
@@ -38,7 +39,10 @@ class FaultyOps final : public FileOps {
   Status remove(const std::filesystem::path& p) override {
     return bad(p) ? failure() : real_file_ops().remove(p);
   }
-  Status sync_dir(const std::filesystem::path& d) override { return real_file_ops().sync_dir(d); }
+  Status sync_dir(const std::filesystem::path& d) override {
+    synced.push_back(d);
+    return real_file_ops().sync_dir(d);
+  }
 
  private:
   bool bad(const std::filesystem::path& p) const {
@@ -346,6 +350,18 @@ TEST_F(BooksTest, AClaimInBothLayoutsIsPutRightAtTheStart) {
   EXPECT_TRUE(books.rewrite_missing_cdi().empty());
   EXPECT_FALSE(std::filesystem::exists(dir / "cdi" / "dra.cpu.json"));
   EXPECT_NE(text_of("a").find("=0-1"), std::string::npos);
+}
+
+TEST_F(BooksTest, WhatTheLastProcessMayNotHaveSyncedIsSyncedAtTheStart) {
+  {
+    Books books(node, machine, ops_);
+    ASSERT_TRUE(books.load().ok());
+    ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  }
+  ops_.synced.clear();
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  EXPECT_EQ(ops_.synced, std::vector{config::state_file(node.config).parent_path()});
 }
 
 TEST_F(BooksTest, StateOfAnotherNodeIsNotOurs) {
