@@ -46,7 +46,15 @@ Result<std::optional<State>> Books::read_state(Loaded& out) {
   const Result<std::string> payload = state_.load();
   if (!payload.ok()) {
     if (payload.error().code == Errc::kUnavailable) return payload.error();
-    if (payload.error().code == Errc::kNotFound) return std::optional<State>();
+    if (payload.error().code == Errc::kNotFound) {
+      // Set aside by a start that died before it could say so, or before it had written a new one.
+      if (const auto aside = state_.kept_aside(); !aside.empty()) {
+        out.warnings.push_back(
+            fmt::format("there is no state file \"{}\", but an unreadable one was kept as {}",
+                        state_.path().string(), aside.back().string()));
+      }
+      return std::optional<State>();
+    }
     return set_aside(payload.error().text);
   }
   Result<State> state = decode_state(*payload);
@@ -54,6 +62,8 @@ Result<std::optional<State>> Books::read_state(Loaded& out) {
   if (!state.ok()) return set_aside(std::move(state).error().while_doing(file).text);
   if (state->node != node_.name)
     return set_aside(fmt::format("{} is of node \"{}\", this is \"{}\"", file, state->node, node_.name));
+  // A claim of it may be prepared again without a change, and so without a write.
+  if (!state_.sync().ok()) save_owed_ = true;
   return std::optional<State>(*std::move(state));
 }
 
@@ -237,6 +247,8 @@ std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<Pre
       ledger_.commit(uid);
       continue;
     }
+    // Picked anew, it has given up what its old file names, and others may have that by now.
+    if (before.contains(uid)) (void)cdi_.remove_claim(uid);
     // A file that may be there counts: its claim stays held, and the next prepare or unprepare settles it.
     if (is_fresh(uid) && !before.contains(uid) && !cdi_.may_have(uid)) {
       const Locked lock(mutex_);
@@ -270,13 +282,23 @@ std::vector<Status> Books::unprepare(const std::vector<ClaimUid>& uids) {
   return out;
 }
 
+Status Books::rewrite_cdi(const ClaimUid& uid) {
+  const CpuSet cpus = with_ledger([&](const ledger::Ledger& l) {
+    const auto it = l.claims().find(uid);
+    return it == l.claims().end() ? CpuSet() : it->second.cpus;
+  });
+  return cdi_.write_claim(uid, cpus);
+}
+
 std::vector<Error> Books::rewrite_missing_cdi() {
   std::vector<Error> out;
   std::map<ClaimUid, CpuSet> on_disk;
+  std::set<ClaimUid> twice;  // in the file of all claims too: no runtime takes that, and writing mends it
   Result<std::vector<cdi::Entry>> entries = cdi_.list();
   if (entries.ok()) {
     for (cdi::Entry& entry : *entries) {
-      if (entry.cpus.ok()) on_disk[entry.uid] = *std::move(entry.cpus);
+      if (!entry.cpus.ok()) continue;
+      if (!on_disk.emplace(entry.uid, *entry.cpus).second) twice.insert(entry.uid);
     }
   } else {
     out.push_back(std::move(entries).error());
@@ -290,7 +312,7 @@ std::vector<Error> Books::rewrite_missing_cdi() {
   }
   for (const auto& [uid, cpus] : wanted) {
     const auto it = on_disk.find(uid);
-    if (it != on_disk.end() && it->second == cpus) continue;
+    if (it != on_disk.end() && it->second == cpus && !twice.contains(uid)) continue;
     if (Status s = cdi_.write_claim(uid, cpus); !s.ok()) out.push_back(std::move(s).error());
   }
   return out;

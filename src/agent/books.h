@@ -70,6 +70,8 @@ class Books {
   // Writes the CDI files of all claims again that are missing, damaged or of other CPUs, but not of claims
   // that are disputed still. What failed comes back.
   std::vector<Error> rewrite_missing_cdi();
+  // The CDI file of one claim of the ledger, whatever is there.
+  Status rewrite_cdi(const ClaimUid& uid);
   // The state file as the ledger is now.
   Status save();
   // CPUs came or went. Claims keep theirs.

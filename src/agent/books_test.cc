@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "agent/claim_metadata.h"
@@ -22,6 +23,7 @@ class FaultyOps final : public FileOps {
   std::string fail_on;
   std::string fail_once;  // the first write to such a path
   int state_writes = 0;
+  std::vector<std::filesystem::path> synced;
 
   Status write_and_sync(const std::filesystem::path& p, std::string_view d, mode_t m) override {
     if (p.string().find("state.json") != std::string::npos) ++state_writes;
@@ -37,7 +39,10 @@ class FaultyOps final : public FileOps {
   Status remove(const std::filesystem::path& p) override {
     return bad(p) ? failure() : real_file_ops().remove(p);
   }
-  Status sync_dir(const std::filesystem::path& d) override { return real_file_ops().sync_dir(d); }
+  Status sync_dir(const std::filesystem::path& d) override {
+    synced.push_back(d);
+    return real_file_ops().sync_dir(d);
+  }
 
  private:
   bool bad(const std::filesystem::path& p) const {
@@ -132,6 +137,19 @@ TEST_F(BooksTest, AClaimAskedForTwiceAtOnceIsOneClaim) {
   EXPECT_EQ(again[2].error().code, Errc::kUnavailable);
   EXPECT_EQ(again[0]->cpus, again[1]->cpus);
   EXPECT_EQ(cpus_of(books, "a"), again[0]->cpus.to_string());
+}
+
+TEST_F(BooksTest, AFileOfCpusThatWereGivenUpDoesNotStay) {
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  ops_.fail_once = "claim-a";
+  const auto got = books.prepare({order("a", 7), order("b", 1)});  // the first has another allocation now
+  EXPECT_FALSE(got[0].ok());
+  ASSERT_TRUE(got[1].ok());
+  EXPECT_FALSE(std::filesystem::exists(cdi_file("a"))) << "it names CPUs that b may have";
+  ASSERT_TRUE(books.prepare({order("a", 7)})[0].ok());
+  EXPECT_TRUE(std::filesystem::exists(cdi_file("a")));
 }
 
 TEST_F(BooksTest, CdiFileThatCannotBeRemovedKeepsTheClaim) {
@@ -307,6 +325,45 @@ TEST_F(BooksTest, UnreadableStateIsKeptAsideAndRebuilt) {
   ASSERT_EQ(loaded->warnings.size(), 2U) << "the claim's name is not in it";
   EXPECT_NE(loaded->warnings[0].find("kept as"), std::string::npos);
   EXPECT_EQ(cpus_of(books, "a"), "0-1");
+}
+
+TEST_F(BooksTest, AStateSetAsideByAStartThatDiedIsToldByTheNext) {
+  {
+    Books books(node, machine, ops_);
+    ASSERT_TRUE(books.load().ok());
+    ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  }
+  const std::filesystem::path state = config::state_file(node.config);
+  std::filesystem::rename(state, state.string() + ".unreadable-1700000000");
+  Books books(node, machine, ops_);
+  const Result<Books::Loaded> loaded = books.load();
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded->from_cdi, 1U);
+  EXPECT_TRUE(std::any_of(loaded->warnings.begin(), loaded->warnings.end(), [](const std::string& w) {
+    return w.find(".unreadable-1700000000") != std::string::npos;
+  }));
+}
+
+TEST_F(BooksTest, AClaimInBothLayoutsIsPutRightAtTheStart) {
+  put_cdi("a", "0-1");
+  std::filesystem::copy_file(cdi_file("a"), dir / "cdi" / "dra.cpu.json");  // a crash between the two writes
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  EXPECT_TRUE(books.rewrite_missing_cdi().empty());
+  EXPECT_FALSE(std::filesystem::exists(dir / "cdi" / "dra.cpu.json"));
+  EXPECT_NE(text_of("a").find("=0-1"), std::string::npos);
+}
+
+TEST_F(BooksTest, WhatTheLastProcessMayNotHaveSyncedIsSyncedAtTheStart) {
+  {
+    Books books(node, machine, ops_);
+    ASSERT_TRUE(books.load().ok());
+    ASSERT_TRUE(books.prepare({order("a", 2)})[0].ok());
+  }
+  ops_.synced.clear();
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  EXPECT_EQ(ops_.synced, std::vector{config::state_file(node.config).parent_path()});
 }
 
 TEST_F(BooksTest, StateOfAnotherNodeIsNotOurs) {

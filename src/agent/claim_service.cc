@@ -140,6 +140,13 @@ std::vector<kubelet::PreparedDevice> ClaimService::answer(const ClaimUid& uid, c
   return out;
 }
 
+Result<std::vector<kubelet::PreparedDevice>> ClaimService::answer_again(const ClaimUid& uid,
+                                                                        const ledger::Claim& claim) {
+  if (Status s = books_.rewrite_cdi(uid); !s.ok())
+    return std::move(s).error().while_doing("writing the claim's CDI file");
+  return answer(uid, claim, metadata_.existing(uid, claim.grants));
+}
+
 std::optional<ledger::Claim> ClaimService::prepared(const ClaimUid& uid) const {
   return books_.with_ledger([&](const ledger::Ledger& l) {
     const auto it = l.claims().find(uid);
@@ -169,7 +176,7 @@ void ClaimService::drain() {
         // The API server is away: a claim that is prepared already is answered from the books.
         const std::optional<ledger::Claim> known = prepared(ref.uid);
         if (read.error().code == Errc::kUnavailable && known) {
-          call->results.emplace(ref.uid, answer(ref.uid, *known, metadata_.existing(ref.uid, known->grants)));
+          call->results.emplace(ref.uid, answer_again(ref.uid, *known));
         } else {
           call->results.emplace(
               ref.uid, Error(read.error()).while_doing(fmt::format("reading claim {}", full_name(ref))));
@@ -192,7 +199,7 @@ void ClaimService::drain() {
             is_what_was_granted(*read, node_.config.publish.driver_name, known->grants)) {
           log_info(2, "Claim keeps what it was granted before",
                    {{"opID", call->op}, {"claim", full_name(ref)}, {"err", requests.error().text}});
-          call->results.emplace(ref.uid, answer(ref.uid, *known, metadata_.existing(ref.uid, known->grants)));
+          call->results.emplace(ref.uid, answer_again(ref.uid, *known));
           continue;
         }
         call->results.emplace(ref.uid, std::move(requests).error());

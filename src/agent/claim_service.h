@@ -79,6 +79,8 @@ class ClaimService final : public kubelet::Handler {
   // `metadata`: main request name to the CDI device of its metadata file.
   static std::vector<kubelet::PreparedDevice> answer(const ClaimUid& uid, const ledger::Claim& claim,
                                                      std::map<std::string, std::string> metadata);
+  // A claim that is prepared already, as it was answered then. Its CDI file may have been removed meanwhile.
+  Result<std::vector<kubelet::PreparedDevice>> answer_again(const ClaimUid& uid, const ledger::Claim& claim);
   void prepare_orders(const std::vector<PrepareOrder>& orders, const std::vector<Place>& places);
   void release_lost(const ClaimUid& uid, const std::string& why);
   void update_gauges();

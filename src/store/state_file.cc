@@ -18,6 +18,7 @@ namespace {
 constexpr Version kOwn;
 constexpr std::string_view kMagic = "dracpu-state ";
 constexpr std::size_t kMaxHeader = 200;
+constexpr std::string_view kAside = ".unreadable-";
 
 std::string sha256_hex(std::string_view data) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
@@ -84,7 +85,7 @@ Status StateFile::save(std::string_view payload) {
 
 Result<std::filesystem::path> StateFile::set_aside() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const std::string name = fmt::format("{}.unreadable-{}", path_.string(),
+  const std::string name = fmt::format("{}{}{}", path_.string(), kAside,
                                        std::chrono::duration_cast<std::chrono::seconds>(now).count());
   std::filesystem::path to = name;
   // A second one in the same second, or after the clock was set back.
@@ -93,6 +94,18 @@ Result<std::filesystem::path> StateFile::set_aside() {
     to = fmt::format("{}-{}", name, n);
   if (Status s = ops_.rename(path_, to); !s.ok()) return std::move(s).error();
   return to;
+}
+
+std::vector<std::filesystem::path> StateFile::kept_aside() const {
+  const std::string prefix = path_.filename().string() + std::string(kAside);
+  std::vector<std::filesystem::path> out;
+  std::error_code failed;
+  std::filesystem::directory_iterator it(path_.parent_path(), failed);
+  for (; !failed && it != std::filesystem::directory_iterator(); it.increment(failed)) {
+    if (it->path().filename().string().starts_with(prefix)) out.push_back(it->path());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 }  // namespace dracpu::store

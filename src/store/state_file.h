@@ -24,6 +24,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "base/result.h"
@@ -48,9 +49,14 @@ class StateFile {
   Result<std::string> load();
   // Mode 0600. Makes the folder (0750) if it is missing.
   Status save(std::string_view payload);
+  // What load() gave may not be on disk yet: a process can end between putting the file there and syncing its
+  // folder.
+  Status sync() { return ops_.sync_dir(path_.parent_path()); }
   // Renames an unreadable file to NAME.unreadable-<seconds since 1970>, so that nothing is lost; gives the
   // new name.
   Result<std::filesystem::path> set_aside();
+  // What set_aside() has made, by name. Empty if the folder cannot be read.
+  std::vector<std::filesystem::path> kept_aside() const;
 
  private:
   std::filesystem::path path_;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/strings.h"
@@ -102,6 +103,8 @@ TEST_F(StateFileTest, ASecondUnreadableFileDoesNotReplaceTheFirst) {
   EXPECT_EQ(*read_file(kept[0]), "one");
   EXPECT_EQ(*read_file(kept[1]), "two");
   EXPECT_EQ(*read_file(kept[2]), "three");
+  std::sort(kept.begin(), kept.end());
+  EXPECT_EQ(file.kept_aside(), kept);
 }
 
 }  // namespace

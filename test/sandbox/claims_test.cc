@@ -48,6 +48,19 @@ TEST_F(Claims, PrepareTwiceIsOnce) {
   }
 }
 
+TEST_F(Claims, WithoutTheApiServerAPreparedClaimGetsItsLostFileToo) {
+  ASSERT_NO_FATAL_FAILURE(ready());
+  const ClaimName c = claim("c", 2);
+  ASSERT_OK(node().kubelet().prepare(kDriverName, {c}));
+  const CpuSet before = cpus_of(c);
+  node().api().stop();
+  std::filesystem::remove(node().folder() / "cdi" / fmt::format("dra.k8s.io-cpu_claim-{}.json", c.uid));
+  const auto again = node().kubelet().prepare(kDriverName, {c});
+  ASSERT_OK(again);
+  ASSERT_OK(again->at(c.uid));
+  EXPECT_EQ(cpus_of(c), before);
+}
+
 TEST_F(Claims, AFaultyOneDoesNotStopTheOther) {
   ASSERT_NO_FATAL_FAILURE(ready());
   const ClaimName good = claim("good", 2);
