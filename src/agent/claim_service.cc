@@ -248,12 +248,24 @@ void ClaimService::prepare_orders(const std::vector<PrepareOrder>& orders, const
   update_gauges();
 }
 
+// To the pods that wait for the claim.
+void ClaimService::tell_pods(const std::optional<Result<kube::Claim>>& read, const Error& why) const {
+  if (!hooks_.tell_pod || !read || !read->ok()) return;
+  for (const kube::Consumer& c : (*read)->reserved_for) {
+    if (c.resource == "pods")
+      hooks_.tell_pod({(*read)->ns, c.name, c.uid}, "ClaimRefused",
+                      fmt::format("claim {}: {}", (*read)->name, why.text));
+  }
+}
+
 void ClaimService::finish(Call& call) {
-  for (const kubelet::ClaimRef& ref : call.claims) {
+  for (std::size_t i = 0; i < call.claims.size(); ++i) {
+    const kubelet::ClaimRef& ref = call.claims[i];
     const Result<std::vector<kubelet::PreparedDevice>>& result = call.results.at(ref.uid);
     metrics_.prepare_claims_total.inc(result.ok() ? observe::Outcome::kSuccess : observe::Outcome::kError);
     if (!result.ok()) {
       metrics_.claims_refused_total.inc(name_of(result.error().code));
+      tell_pods(call.read[i], result.error());
       log_info(0, "Claim refused",
                {{"opID", call.op},
                 {"claim", full_name(ref)},

@@ -20,6 +20,7 @@
 #include "agent/books.h"
 #include "agent/claim_metadata.h"
 #include "agent/claim_request.h"
+#include "agent/pod_events.h"
 #include "agent/worker.h"
 #include "base/mutex.h"
 #include "kube/claim.h"
@@ -42,6 +43,7 @@ class ClaimService final : public kubelet::Handler {
     std::function<Status()> may_prepare;  // an error refuses every prepare, retryably
     std::function<void()> pool_grew;      // after a release
     std::function<void(bool registered, const std::string& error)> registration;
+    std::function<void(const PodRef& pod, std::string_view reason, const std::string& text)> tell_pod{};
   };
 
   ClaimService(const Node& node, std::shared_ptr<const Machine> machine, Books& books, Worker& worker,
@@ -76,6 +78,7 @@ class ClaimService final : public kubelet::Handler {
   std::optional<ledger::Claim> prepared(const ClaimUid& uid) const;
   void drain();
   void finish(Call& call);
+  void tell_pods(const std::optional<Result<kube::Claim>>& read, const Error& why) const;
   // `metadata`: main request name to the CDI device of its metadata file.
   static std::vector<kubelet::PreparedDevice> answer(const ClaimUid& uid, const ledger::Claim& claim,
                                                      std::map<std::string, std::string> metadata);

@@ -11,6 +11,8 @@
 #include "agent/node.h"
 #include "agent/session.h"
 #include "agent/wake.h"
+#include "base/strings.h"
+#include "config/load.h"
 #include "kubelet/server.h"
 #include "observe/health.h"
 #include "observe/http_server.h"
@@ -93,6 +95,26 @@ void add_routes(observe::HttpServer& http, const observe::Metrics& metrics,
   });
 }
 
+// What only the node's administrator may ask and set (RULINGS 24).
+void add_control_routes(observe::HttpServer& control, const config::Config& config) {
+  control.route("/config", [&config](const observe::HttpRequest&) {
+    return observe::HttpResponse{200, config::to_yaml(config), "application/yaml"};
+  });
+  control.route("/loglevel", [](const observe::HttpRequest&) {
+    return observe::HttpResponse{200, fmt::format("{}\n", observe::log_level())};
+  });
+  control.route_put("/loglevel", [](const observe::HttpRequest& request) {
+    const std::optional<int> level = parse_number<int>(request.query_value("v"));
+    if (!level || *level < 0 || *level > observe::kMostVerbose) {
+      return observe::HttpResponse{
+          400, fmt::format("v must be a whole number from 0 to {}\n", observe::kMostVerbose)};
+    }
+    log_info(0, "Log level switched", {{"from", observe::log_level()}, {"to", *level}});
+    observe::set_log_level(*level);
+    return observe::HttpResponse{200, fmt::format("{}\n", *level)};
+  });
+}
+
 // It can do without: probes fail then, and say which socket they asked.
 void open_control(observe::HttpServer& control, const std::filesystem::path& socket) {
   std::error_code ec;
@@ -160,6 +182,7 @@ int run(const config::Config& config) {
   // Routes refer to metrics and health, which outlive the servers.
   observe::HttpServer control({.bind_address = "unix:" + config.observe.control_socket.string()});
   add_routes(control, metrics, health);
+  add_control_routes(control, config);
   open_control(control, config.observe.control_socket);
   std::unique_ptr<observe::HttpServer> http;
   Guard guard(config.runtime.cdi_dir);

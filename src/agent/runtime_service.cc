@@ -3,6 +3,7 @@
 
 #include "agent/runtime_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
@@ -98,6 +99,12 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_synchronize(
                                                    {"container", f.container},
                                                    {"containerID", f.id.get()},
                                                    {"err", f.what.text}});
+    const auto at = std::find_if(containers.begin(), containers.end(),
+                                 [&f](const nri::ContainerInfo& c) { return c.id == f.id; });
+    if (at != containers.end() && hooks_.tell_pod) {
+      hooks_.tell_pod({at->pod_namespace, at->pod_name, at->pod_uid.get()}, "ContainerNotPinned",
+                      fmt::format("container \"{}\" runs in the shared pool: {}", at->name, f.what.text));
+    }
   }
   metrics_.claim_conflicts.set(books_.conflicts() + result.findings.size());
   if (result.new_owner || !moved.empty()) worker_.post([this] { (void)books_.save(); });
@@ -173,6 +180,11 @@ Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& co
               {"containerID", container.id.get()},
               {"reason", name_of(placed.error().code)},
               {"err", placed.error().text}});
+    if (hooks_.tell_pod) {
+      hooks_.tell_pod({container.pod_namespace, container.pod_name, container.pod_uid.get()},
+                      "ContainerRefused",
+                      fmt::format("container \"{}\": {}", container.name, placed.error().text));
+    }
     return std::move(placed).error();
   }
   metrics_.nri_create_container_duration_seconds.observe(observe::Outcome::kSuccess, mode_of(placed->kind),

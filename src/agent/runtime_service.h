@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "agent/books.h"
+#include "agent/pod_events.h"
 #include "agent/worker.h"
 #include "base/mutex.h"
 #include "nri/plugin.h"
@@ -33,6 +34,8 @@ class RuntimeService final : public nri::Handler {
   struct Hooks {
     std::function<void()> synchronized;
     std::function<void(const std::string& reason)> disconnected;
+    // Something about this pod that its owner should know; `reason` is one word.
+    std::function<void(const PodRef& pod, std::string_view reason, const std::string& text)> tell_pod{};
   };
   using Push = std::function<Status(const std::vector<nri::ContainerUpdate>& updates,
                                     std::chrono::milliseconds timeout)>;

@@ -15,8 +15,9 @@ using observe::log_error;
 using observe::log_info;
 using observe::log_warning;
 
-constexpr std::chrono::seconds kTick{2};               // also how late hotplug is noticed
-constexpr std::chrono::seconds kLostCheck{3600};       // RULINGS 10
+constexpr std::chrono::seconds kTick{2};          // also how late hotplug is noticed
+constexpr std::chrono::seconds kLostCheck{3600};  // RULINGS 10
+constexpr std::chrono::seconds kEventLimit{10};
 constexpr std::chrono::seconds kUnconfirmedCheck{60};  // while a stale state is not confirmed (RULINGS 8)
 
 }  // namespace
@@ -57,7 +58,12 @@ Session::Session(const Node& node, std::shared_ptr<const Machine> machine, const
                   note_takeover("runtime", runtime_noted_);
                   wake_.notify();
                 },
-                [this](const std::string& reason) { health_.set_failed("nri", reason); }}) {}
+                [this](const std::string& reason) { health_.set_failed("nri", reason); },
+                [this](const PodRef& pod, std::string_view reason, const std::string& text) {
+                  events_.warn(pod, reason, text);
+                }}),
+      events_(node,
+              [this](std::string path, std::string body) { post_event(std::move(path), std::move(body)); }) {}
 
 Session::~Session() { stop(); }
 
@@ -78,6 +84,17 @@ Status Session::start_files() {
             {"newBoot", loaded->new_boot}});
   // A write costs two syncs: only when what is on disk is not what we hold.
   return loaded->from_cdi > 0 || loaded->new_boot || !loaded->warnings.empty() ? books_.save() : ok_status();
+}
+
+// Nothing waits for it; what failed is told once, since without the right to do so all of them fail.
+void Session::post_event(std::string path, std::string body) {
+  client_->send({kube::Method::kPost, std::move(path), std::move(body)}, Deadline::after(kEventLimit),
+                [this](Result<kube::Response> answer) {
+                  if (answer.ok() && answer->ok()) return;
+                  const Error why = answer.ok() ? kube::status_error(*answer) : answer.error();
+                  metrics_.api_errors_total.inc("events");
+                  if (!event_failed_.exchange(true)) log_warning("Event not written", {{"err", why.text}});
+                });
 }
 
 void Session::rewrite_cdi() {
@@ -206,6 +223,9 @@ TermEnd Session::serve() {
   ClaimService::Hooks hooks;
   hooks.may_prepare = [this] { return runtime_.may_prepare(); };
   hooks.pool_grew = [this] { runtime_.pool_grew(); };
+  hooks.tell_pod = [this](const PodRef& pod, std::string_view reason, const std::string& text) {
+    events_.warn(pod, reason, text);
+  };
   hooks.registration = [this](bool registered, const std::string& error) {
     on_registration(registered, error);
   };

@@ -24,6 +24,7 @@
 #include "agent/guard.h"
 #include "agent/machine_watch.h"
 #include "agent/node.h"
+#include "agent/pod_events.h"
 #include "agent/registration_timer.h"
 #include "agent/runtime_service.h"
 #include "agent/wake.h"
@@ -69,6 +70,7 @@ class Session {
   void report_lost_cpus();
   void report_config_conflict();
   void rewrite_cdi();
+  void post_event(std::string path, std::string body);
   bool wait_for_runtime();
   void tick(Clock::time_point now);
   bool still_alone();
@@ -91,6 +93,7 @@ class Session {
   std::atomic<bool> synchronized_{false};
   std::atomic<bool> registered_{false};
   std::atomic<bool> published_{false};
+  std::atomic<bool> event_failed_{false};
   RegistrationTimer registration_;  // main thread only
   Clock::time_point stale_since_{};
   std::string machine_error_;        // the last one, told once
@@ -107,6 +110,7 @@ class Session {
   RuntimeService runtime_;
   std::unique_ptr<ClaimService> claims_;
   std::unique_ptr<kube::HttpClient> client_;
+  PodEvents events_;
   std::unique_ptr<kube::SlicePublisher> publisher_;
   std::unique_ptr<nri::Plugin> plugin_;
   std::unique_ptr<kubelet::Server> server_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-// Memory for what a selection needs while it runs: taken from a pool of the thread that keeps what it once got, so
-// that a selection like an earlier one asks the heap for nothing. Internal to this folder.
+// Memory for what a selection needs while it runs: taken from a pool of the thread that keeps what it once
+// got, so that a selection like an earlier one asks the heap for nothing. Internal to this folder.
 //
 // Threads A container lives and dies on one thread.
 

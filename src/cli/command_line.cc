@@ -15,6 +15,8 @@
 
 #include "base/strings.h"
 #include "cli/go_flags.h"
+#include "cli/usage.h"
+#include "observe/log.h"
 #include "observe/metrics.h"
 
 namespace dracpu::cli {
@@ -22,88 +24,6 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kBadInput = 2;
-
-constexpr std::string_view kUsage =
-    "Usage: dracpu [flags]\n"
-    "       dracpu health live|ready | topology | devices | plan | state show|verify |\n"
-    "              introspect metrics | gatherinfo\n"
-    "       dracpu --help\n";
-
-constexpr std::string_view kHealthUsage =
-    "Usage: dracpu health live|ready [--address ADDRESS] [--timeout SECONDS]\n"
-    "\n"
-    "Asks the driver in this container, standby included, for exec probes. Ends with 0 (yes), 3 (no; the\n"
-    "reasons are printed), 1 (nobody answered) or 2 (bad command line).\n"
-    "\n"
-    "  --address ADDRESS   whom to ask: \"unix:/path\", \":8080\", \"127.0.0.1:8080\" (default: the control\n"
-    "                      socket, $DRACPU_SOCKET or /run/dracpu/control.sock)\n"
-    "  --timeout SECONDS   how long to wait for the answer (default 3)\n";
-
-constexpr std::string_view kIntrospectUsage =
-    "Usage: dracpu introspect metrics\n"
-    "\n"
-    "Prints the metrics of this driver as a JSON array. Needs no cluster. Topics: metrics.\n";
-
-constexpr std::string_view kGatherInfoUsage =
-    "Usage: dracpu gatherinfo [--output-dir DIR | --stdout]\n"
-    "\n"
-    "Reports the CPUs of this node and the configuration of the driver that runs on it, as YAML.\n"
-    "\n"
-    "  --output-dir DIR   write a new file dracpu-gatherinfo-DATE-TIME-PID.yaml in DIR\n"
-    "  --stdout           print the report\n"
-    "  neither            write a file in the folder for temporary files, and log its path\n";
-
-constexpr std::string_view kTopologyUsage =
-    "Usage: dracpu topology [--sysfs-root DIR] [--overlay FILE] [-o text|json|svg]\n"
-    "\n"
-    "Shows what the driver sees of a machine: sockets, NUMA nodes, caches, cores, threads, PCIe roots.\n"
-    "What was odd is told on standard error. Ends with 0, or 2 if DIR or FILE cannot be used.\n"
-    "\n"
-    "  --sysfs-root DIR   a folder that holds sys/, for instance an unpacked capture (default: this "
-    "machine,\n"
-    "                     or $HOST_ROOT)\n"
-    "  --overlay FILE     a sysfs overlay, as in sysfsOverlay\n"
-    "  -o, --output FORM  text (default, for a terminal), json (for programs), svg (for a page)\n";
-
-constexpr std::string_view kDevicesUsage =
-    "Usage: dracpu devices [--sysfs-root DIR] [--config FILE] [-o yaml|json]\n"
-    "\n"
-    "Prints the ResourceSlices that this node would publish. Needs no cluster. Ends with 0, or 2 if DIR or "
-    "FILE\n"
-    "cannot be used.\n"
-    "\n"
-    "  --sysfs-root DIR   a folder that holds sys/ (default: this machine, or $HOST_ROOT)\n"
-    "  --config FILE      the driver's configuration (default: none)\n"
-    "  -o, --output FORM  yaml (default) or json\n";
-
-constexpr std::string_view kPlanUsage =
-    "Usage: dracpu plan --claims FILE [--sysfs-root DIR] [--config FILE] [--free CPULIST] [--state FILE]\n"
-    "                   [-o text|json]\n"
-    "\n"
-    "Shows which CPUs claims would get on this node, or why they would be refused. Needs no cluster.\n"
-    "Ends with 0 (every claim fits), 3 (one was refused) or 2 (bad input).\n"
-    "\n"
-    "  --claims FILE      ResourceClaims and ResourceClaimTemplates, YAML documents or a List; - is "
-    "standard\n"
-    "                     input. A claim without status.allocation is given devices first-fit; selectors "
-    "are\n"
-    "                     not evaluated\n"
-    "  --sysfs-root DIR   a folder that holds sys/ (default: this machine, or $HOST_ROOT)\n"
-    "  --config FILE      the driver's configuration (default: none)\n"
-    "  --free CPULIST     only these CPUs are free, for instance 0-3,8\n"
-    "  --state FILE       claims of this state file are held already\n"
-    "  -o, --output FORM  text (default) or json\n";
-
-constexpr std::string_view kStateUsage =
-    "Usage: dracpu state show|verify [--file FILE | --config FILE] [-o text|json]\n"
-    "\n"
-    "Reads the driver's state file, without the driver, and changes nothing. show prints the claims and who\n"
-    "holds them; verify checks the file. Ends with 0 (fine), 3 (damaged, or something was found) or 2 (no\n"
-    "such file, bad command line).\n"
-    "\n"
-    "  --file FILE        the state file (default: where the configuration puts it)\n"
-    "  --config FILE      the driver's configuration (default: none)\n"
-    "  -o, --output FORM  text (default) or json\n";
 
 // klog flags that have a meaning for Go's logger only. Accepted, so that old manifests start.
 constexpr std::array<KnownFlag, 12> kIgnored = {{{"add_dir_header", FlagKind::kBool},
@@ -159,6 +79,9 @@ class RootFlags {
         "  devices                           show what this node would publish\n"
         "  plan --claims FILE                show which CPUs claims would get here\n"
         "  state show|verify                 read the driver's state file\n"
+        "  config check|migrate|show         the configuration: a file's, in the new form, the running "
+        "one's\n"
+        "  log-level [LEVEL]                 show or switch the running driver's log level\n"
         "  introspect metrics                list the metrics, as JSON\n"
         "  gatherinfo                        report CPUs and configuration of this node, as YAML\n"
         "\n"
@@ -364,6 +287,75 @@ CommandLine parse_gatherinfo(const std::vector<std::string>& args) {
 }
 
 // A read-only subcommand whose flags all take a value.
+// Takes a leading word that is no flag.
+std::string take_word(std::vector<std::string>& args) {
+  if (args.empty() || args.front().starts_with('-')) return {};
+  std::string word = args.front();
+  args.erase(args.begin());
+  return word;
+}
+
+CommandLine parse_config(std::vector<std::string> args) {
+  const std::string action = take_word(args);
+  const std::string file = action == "check" || action == "migrate" ? take_word(args) : "";
+  CommandLine out;
+  if (action == "migrate") {
+    if (!file.empty()) args.insert(args.begin(), "--config=" + file);
+    out = parse_command_line(args);
+    if (out.kind == CommandLine::Kind::kFailed) return out;
+    if (out.kind != CommandLine::Kind::kDaemon) return print(kConfigUsage);
+  } else {
+    constexpr std::array<KnownFlag, 2> kFlags = {
+        {{"address", FlagKind::kValue}, {"defaults", FlagKind::kBool}}};
+    const Result<SplitLine> line = split_flags(args, kFlags);
+    if (!line) return bad_line(line.error().text, kConfigUsage);
+    if (has_help(*line)) return print(kConfigUsage);
+    if (action != "check" && action != "show")
+      return bad_line("config wants one word, check, migrate or show", kConfigUsage);
+    if (!line->rest.empty())
+      return bad_line(fmt::format("\"{}\" is too much", line->rest.front()), kConfigUsage);
+    if (action == "check" && file.empty()) return bad_line("config check wants a FILE", kConfigUsage);
+    for (const GivenFlag& flag : line->flags) {
+      if (action == "check")
+        return bad_line(fmt::format("config check takes no flag --{}", flag.name), kConfigUsage);
+      if (flag.name == "address") {
+        out.address = flag.value;
+        continue;
+      }
+      const std::optional<bool> on = parse_go_bool(flag.value);
+      if (!on)
+        return bad_line(fmt::format("flag --defaults: \"{}\" is no boolean", flag.value), kConfigUsage);
+      out.defaults = *on;
+    }
+    if (action == "check") out.flags.config = file;
+  }
+  out.kind = CommandLine::Kind::kConfig;
+  out.action = action;
+  return out;
+}
+
+CommandLine parse_log_level(std::vector<std::string> args) {
+  const std::string level = take_word(args);
+  constexpr std::array<KnownFlag, 1> kFlags = {{{"address", FlagKind::kValue}}};
+  const Result<SplitLine> line = split_flags(args, kFlags);
+  if (!line) return bad_line(line.error().text, kLogLevelUsage);
+  if (has_help(*line)) return print(kLogLevelUsage);
+  if (!line->rest.empty())
+    return bad_line(fmt::format("\"{}\" is too much", line->rest.front()), kLogLevelUsage);
+  CommandLine out;
+  out.kind = CommandLine::Kind::kLogLevel;
+  if (!level.empty()) {
+    out.log_level = parse_number<int>(level);
+    if (!out.log_level || *out.log_level < 0 || *out.log_level > observe::kMostVerbose) {
+      return bad_line(
+          fmt::format("level \"{}\" must be a whole number from 0 to {}", level, observe::kMostVerbose),
+          kLogLevelUsage);
+    }
+  }
+  for (const GivenFlag& flag : line->flags) out.address = flag.value;
+  return out;
+}
+
 struct ReadOnly {
   std::string_view name;
   CommandLine::Kind kind;
@@ -373,11 +365,7 @@ struct ReadOnly {
 };
 
 CommandLine parse_read_only(const ReadOnly& command, std::vector<std::string> args) {
-  std::string action;
-  if (command.kind == CommandLine::Kind::kState && !args.empty() && !args.front().starts_with('-')) {
-    action = args.front();
-    args.erase(args.begin());
-  }
+  const std::string action = command.kind == CommandLine::Kind::kState ? take_word(args) : "";
   std::vector<KnownFlag> known = {
       {"o", FlagKind::kValue}, {"output", FlagKind::kValue}, {"free", FlagKind::kValue}};
   if (command.kind != CommandLine::Kind::kPlan) known.pop_back();
@@ -393,7 +381,7 @@ CommandLine parse_read_only(const ReadOnly& command, std::vector<std::string> ar
     return bad_line("state wants one word, show or verify", command.usage);
   CommandLine out;
   out.kind = command.kind;
-  out.state_action = action;
+  out.action = action;
   out.output = command.forms[0];
   for (const GivenFlag& flag : line->flags) {
     if (flag.name == "free") {
@@ -451,6 +439,12 @@ const std::vector<ReadOnly>& read_only_commands() {
   return commands;
 }
 
+CommandLine stray_flag(const SplitLine& line) {
+  return failed(kFailed,
+                fmt::format("dracpu: flag --{} belongs to the driver and cannot stand before \"{}\"\n",
+                            line.flags.front().name, line.rest.front()));
+}
+
 }  // namespace
 
 CommandLine parse_command_line(const std::vector<std::string>& args) {
@@ -464,17 +458,14 @@ CommandLine parse_command_line(const std::vector<std::string>& args) {
   const auto read_only = std::find_if(read_only_commands().begin(), read_only_commands().end(),
                                       [&](const ReadOnly& c) { return c.name == word; });
   const bool is_read_only = read_only != read_only_commands().end();
+  if (word == "config") return line->flags.empty() ? parse_config(rest) : stray_flag(*line);
+  if (word == "log-level") return line->flags.empty() ? parse_log_level(rest) : stray_flag(*line);
   if (word != "health" && word != "introspect" && word != "gatherinfo" && !is_read_only) {
-    return failed(kFailed,
-                  fmt::format("dracpu: subcommand \"{}\" is not known; there are: devices, gatherinfo, "
-                              "health, introspect, plan, state, topology\n",
-                              word));
+    return failed(kFailed, fmt::format("dracpu: subcommand \"{}\" is not known; there are: config, devices, "
+                                       "gatherinfo, health, introspect, log-level, plan, state, topology\n",
+                                       word));
   }
-  if (!line->flags.empty()) {
-    return failed(kFailed,
-                  fmt::format("dracpu: flag --{} belongs to the driver and cannot stand before \"{}\"\n",
-                              line->flags.front().name, word));
-  }
+  if (!line->flags.empty()) return stray_flag(*line);
   if (word == "health") return parse_health(rest);
   if (word == "introspect") return parse_introspect(rest);
   if (is_read_only) return parse_read_only(*read_only, rest);

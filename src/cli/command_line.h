@@ -30,16 +30,18 @@ struct CommandLine {
     kDevices,
     kPlan,
     kState,
+    kConfig,
+    kLogLevel,
     kPrint,
     kFailed
   };
   Kind kind = Kind::kDaemon;
 
-  config::Flags flags;               // kDaemon
+  config::Flags flags;               // kDaemon, kConfig
   std::vector<std::string> ignored;  // kDaemon: klog flags without a meaning here
 
   std::string health_path;  // kHealth: "/livez" or "/readyz"
-  std::string address;
+  std::string address;      // kHealth, kConfig, kLogLevel; empty: the control socket
   int timeout_seconds = 0;
 
   std::string output_dir;  // kGatherInfo
@@ -51,8 +53,10 @@ struct CommandLine {
   std::string config_file;  // kDevices, kPlan, kState
   std::string claims_file;  // kPlan; "-" is standard input
   std::optional<std::string> free_cpus;
-  std::string state_file;    // kPlan, kState
-  std::string state_action;  // kState: "show" or "verify"
+  std::string state_file;        // kPlan, kState
+  std::string action;            // kState: "show" or "verify"; kConfig: "check", "migrate" or "show"
+  bool defaults = false;         // kConfig, "show"
+  std::optional<int> log_level;  // kLogLevel: to switch to
 
   std::string text;  // kPrint: for standard output; kFailed: for standard error
   int status = 0;    // kFailed

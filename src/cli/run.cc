@@ -4,11 +4,11 @@
 #include "cli/run.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "cli/ask.h"
 #include "cli/command_line.h"
 #include "cli/gatherinfo.h"
 #include "cli/introspect.h"
@@ -18,7 +18,6 @@
 #include "cli/topology.h"
 #include "config/load.h"
 #include "observe/bind_address.h"
-#include "observe/http_get.h"
 #include "observe/log.h"
 #include "observe/metrics.h"
 
@@ -72,22 +71,6 @@ int run_daemon(const CommandLine& line, DaemonMain daemon) {
   return daemon(config);
 }
 
-int run_health(const CommandLine& line) {
-  std::string address = line.address;
-  if (address.empty()) {
-    const std::string socket = environment().control_socket;
-    address = "unix:" + (socket.empty() ? std::string(config::kControlSocket) : socket);
-  }
-  const Result<observe::HttpReply> reply =
-      observe::http_get(address, line.health_path, std::chrono::seconds(line.timeout_seconds));
-  if (!reply) {
-    complain(reply.error().text);
-    return reply.error().code == Errc::kInvalidInput ? kBadInput : kFailed;
-  }
-  put(stdout, reply->body);
-  return reply->status == 200 ? kOk : kRefused;
-}
-
 }  // namespace
 
 int run(int argc, char** argv, DaemonMain daemon) {
@@ -112,6 +95,10 @@ int run(int argc, char** argv, DaemonMain daemon) {
       return run_devices(line);
     case CommandLine::Kind::kPlan:
       return run_plan(line);
+    case CommandLine::Kind::kConfig:
+      return run_config(line);
+    case CommandLine::Kind::kLogLevel:
+      return run_log_level(line);
     case CommandLine::Kind::kState:
       return run_state(line);
     case CommandLine::Kind::kPrint:

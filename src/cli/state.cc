@@ -7,13 +7,13 @@
 
 #include <boost/json.hpp>
 #include <cerrno>
-#include <ctime>
 #include <set>
 #include <vector>
 
 #include "agent/state_codec.h"
 #include "base/file.h"
 #include "base/strings.h"
+#include "base/time_text.h"
 #include "cli/process.h"
 #include "config/load.h"
 #include "store/state_file.h"
@@ -58,13 +58,6 @@ Result<Facts> read(const std::filesystem::path& path) {
   return out;
 }
 
-std::string time_text(std::time_t at) {
-  std::tm parts{};
-  ::gmtime_r(&at, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
-
 std::string devices_of(const ledger::Claim& claim) {
   std::string out;
   for (const ledger::Grant& g : claim.grants)
@@ -75,7 +68,7 @@ std::string devices_of(const ledger::Claim& claim) {
 std::string as_text(const Facts& f) {
   std::string out = fmt::format(
       "file     {}\nformat   {}.{}\nwritten  {}\nnode     {}\ndriver   {}\nboot     {} ({})\nclaims   {}\n",
-      f.path.string(), f.version.major, f.version.minor, time_text(f.file.st_mtime), f.state.node,
+      f.path.string(), f.version.major, f.version.minor, utc_text(f.file.st_mtime), f.state.node,
       f.state.driver, f.state.boot_id, f.this_boot ? "this one" : "an earlier one", f.state.claims.size());
   for (const auto& [uid, c] : f.state.claims) {
     out += fmt::format("\n{}{}{}\n  uid      {}\n  cpus     {}\n  devices  {}\n  owner    {}\n", c.ns,
@@ -101,7 +94,7 @@ std::string as_json(const Facts& f) {
   }
   return json::serialize(json::object{{"file", f.path.string()},
                                       {"format", fmt::format("{}.{}", f.version.major, f.version.minor)},
-                                      {"written", time_text(f.file.st_mtime)},
+                                      {"written", utc_text(f.file.st_mtime)},
                                       {"node", f.state.node},
                                       {"driver", f.state.driver},
                                       {"bootID", f.state.boot_id},
@@ -153,7 +146,7 @@ int run_state(const CommandLine& line) {
           "the driver keeps such a file aside at its next start and rebuilds from CDI files and containers");
     return is_damaged ? kRefused : kBadInput;
   }
-  if (line.state_action == "show")
+  if (line.action == "show")
     return print_result(line.output == "json" ? as_json(*facts) : as_text(*facts), kOk);
   const std::vector<std::string> findings = findings_of(*facts);
   if (line.output == "json") {

@@ -101,17 +101,15 @@ Result<std::string> exchange(int fd, std::string_view address, std::string_view 
   return reply;
 }
 
-}  // namespace
-
-Result<HttpReply> http_get(std::string_view address, std::string_view path,
-                           std::chrono::milliseconds timeout) {
+Result<HttpReply> ask(std::string_view method, std::string_view address, std::string_view path,
+                      std::chrono::milliseconds timeout) {
   const Deadline deadline = Deadline::after(timeout);
   Result<BindAddress> at = parse_bind_address(address);
   if (!at) return std::move(at).error();
   Result<UniqueFd> fd = open_connection(address, *at, deadline);
   if (!fd) return std::move(fd).error();
   const std::string request =
-      fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
+      fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", method, path);
   Result<std::string> reply = exchange(fd->get(), address, request, deadline);
   if (!reply) return std::move(reply).error();
   // "HTTP/1.1 200 OK"
@@ -122,6 +120,18 @@ Result<HttpReply> http_get(std::string_view address, std::string_view path,
     return make_error(Errc::kCorrupt, "asking \"{}\": what answers does not speak HTTP", address);
   }
   return HttpReply{*status, std::string(text.substr(end + 4))};
+}
+
+}  // namespace
+
+Result<HttpReply> http_get(std::string_view address, std::string_view path,
+                           std::chrono::milliseconds timeout) {
+  return ask("GET", address, path, timeout);
+}
+
+Result<HttpReply> http_put(std::string_view address, std::string_view path,
+                           std::chrono::milliseconds timeout) {
+  return ask("PUT", address, path, timeout);
 }
 
 }  // namespace dracpu::observe

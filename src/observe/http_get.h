@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-// One GET to our own endpoint, for probes: plain sockets, so that a probe links and loads nothing heavy.
+// One GET or PUT to our own endpoint, for probes: plain sockets, so that a probe links and loads nothing
+// heavy.
 //
 // Input   An address as in observe/bind_address.h; one without a host means this machine.
 // Errors  kInvalidInput for the address, kUnavailable when nobody answers within `timeout`, kCorrupt when the
@@ -26,6 +27,9 @@ struct HttpReply {
 
 // The body is cut at 64 KiB.
 Result<HttpReply> http_get(std::string_view address, std::string_view path,
+                           std::chrono::milliseconds timeout);
+// The same with PUT and no body.
+Result<HttpReply> http_put(std::string_view address, std::string_view path,
                            std::chrono::milliseconds timeout);
 
 }  // namespace dracpu::observe

@@ -80,6 +80,10 @@ class HttpServer::Impl {
     routes_.insert_or_assign(std::move(path), std::move(handler));
   }
 
+  void route_put(std::string path, HttpHandler handler) {
+    puts_.insert_or_assign(std::move(path), std::move(handler));
+  }
+
   Status start();
   void stop(std::chrono::milliseconds grace);
   std::uint16_t port() const { return port_.load(); }
@@ -101,6 +105,7 @@ class HttpServer::Impl {
   HttpOptions options_;
   BindAddress address_;
   Routes routes_;
+  Routes puts_;
   // They own themselves through their pending operations; outlives io_, whose end ends them.
   std::set<Session*> sessions_;
   asio::io_context io_{1};
@@ -190,18 +195,19 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     const auto& message = parser_->get();
     const std::string_view target(message.target().data(), message.target().size());
     head_ = message.method() == http::verb::head;
-    if (message.method() != http::verb::get && !head_) {
+    const std::size_t mark = target.find('?');
+    const bool is_put = message.method() == http::verb::put && server_.puts_.contains(target.substr(0, mark));
+    if (message.method() != http::verb::get && !head_ && !is_put) {
       return write(text_response(405, "only GET and HEAD are answered here\n"), false);
     }
     if (!parser_->is_done()) return write(text_response(413, "no body is taken here\n"), false);
     HttpRequest request;
-    const std::size_t mark = target.find('?');
-    request.method = head_ ? "HEAD" : "GET";
+    request.method = head_ ? "HEAD" : is_put ? "PUT" : "GET";
     request.path = target.substr(0, mark);
     if (mark != std::string_view::npos) request.query = target.substr(mark + 1);
     const auto accept = message[http::field::accept];
     request.accept.assign(accept.data(), accept.size());
-    write(answer(server_.routes_, request), message.keep_alive());
+    write(answer(is_put ? server_.puts_ : server_.routes_, request), message.keep_alive());
   }
 
   void write(HttpResponse response, bool keep_alive) {
@@ -391,6 +397,9 @@ HttpServer::HttpServer(HttpOptions options) : impl_(std::make_unique<Impl>(std::
 HttpServer::~HttpServer() { impl_->stop(std::chrono::milliseconds(0)); }
 void HttpServer::route(std::string path, HttpHandler handler) {
   impl_->route(std::move(path), std::move(handler));
+}
+void HttpServer::route_put(std::string path, HttpHandler handler) {
+  impl_->route_put(std::move(path), std::move(handler));
 }
 Status HttpServer::start() { return impl_->start(); }
 void HttpServer::stop(std::chrono::milliseconds grace) { impl_->stop(grace); }

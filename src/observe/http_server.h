@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-// A small HTTP/1.1 server for metrics, health and pages: one thread, few connections, GET and HEAD only.
+// A small HTTP/1.1 server for metrics, health and pages: one thread, few connections. GET and HEAD, and PUT
+// without a body where a route takes it.
 //
 //   HttpServer server({.bind_address = config.observe.bind_address, .on_bound = …});
 //   server.route("/livez", [&](const HttpRequest&) { return health.livez(); });
@@ -52,6 +53,8 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   void route(std::string path, HttpHandler handler);
+  // The same for PUT: a switch, its value in the query.
+  void route_put(std::string path, HttpHandler handler);
   Status start();
   // Accepts no more, lets answers under way finish for up to `grace`, then closes. Idempotent.
   void stop(std::chrono::milliseconds grace = std::chrono::seconds(5));

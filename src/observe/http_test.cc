@@ -84,6 +84,10 @@ void add_routes(HttpServer& server) {
 TEST(HttpServer, AnswersAndRefuses) {
   HttpServer server(local());
   add_routes(server);
+  server.route_put("/switch", [](const HttpRequest& r) {
+    return HttpResponse{200,
+                        fmt::format("{} v={} none={}\n", r.method, r.query_value("v"), r.query_value("x"))};
+  });
   ASSERT_TRUE(server.start().ok());
   ASSERT_NE(server.port(), 0);
   struct Case {
@@ -101,6 +105,11 @@ TEST(HttpServer, AnswersAndRefuses) {
            {"no such page", "GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
             "HTTP/1.1 404 Not Found\r\n", "there are:\n/hello\n/throws\n"},
            {"a path that climbs", "GET /hello/../hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+            "HTTP/1.1 404 ", "\n"},
+           {"PUT where it is taken", "PUT /switch?v=4&w=5 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n", "\r\n\r\nPUT v=4 none=\n"},
+           {"PUT elsewhere", "PUT /hello HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 405 ", "here\n"},
+           {"GET of what is only put", "GET /switch HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
             "HTTP/1.1 404 ", "\n"},
            {"POST", "POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi", "HTTP/1.1 405 ",
             "only GET and HEAD are answered here\n"},

@@ -6,6 +6,7 @@
 #ifndef DRACPU_OBSERVE_HTTP_TYPES_H_
 #define DRACPU_OBSERVE_HTTP_TYPES_H_
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -13,7 +14,7 @@
 namespace dracpu::observe {
 
 struct HttpRequest {
-  std::string method;  // "GET" or "HEAD"; the server has refused the rest
+  std::string method;  // "GET", "HEAD" or "PUT"; the server has refused the rest
   std::string path;    // without the query, not decoded
   std::string query;   // after "?", not decoded
   std::string accept;  // the Accept header
@@ -28,6 +29,17 @@ struct HttpRequest {
       rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
     }
     return false;
+  }
+  // The text after "name=", not decoded; empty if it is not there.
+  std::string_view query_value(std::string_view name) const {
+    std::string_view rest = query;
+    while (!rest.empty()) {
+      const std::string_view item = rest.substr(0, rest.find('&'));
+      rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+      if (item.size() > name.size() && item.starts_with(name) && item[name.size()] == '=')
+        return item.substr(name.size() + 1);
+    }
+    return {};
   }
 };
 

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "cli/ask.h"
+
+#include <chrono>
+
+#include "base/file.h"
+#include "cli/process.h"
+#include "config/load.h"
+#include "config/migrate.h"
+#include "observe/http_get.h"
+
+namespace dracpu::cli {
+namespace {
+
+constexpr std::chrono::seconds kAnswerLimit{3};
+constexpr std::size_t kFileLimit = std::size_t{1} << 20U;
+
+std::string address_of(const CommandLine& line) {
+  if (!line.address.empty()) return line.address;
+  const std::string socket = environment().control_socket;
+  return "unix:" + (socket.empty() ? std::string(config::kControlSocket) : socket);
+}
+
+int no_answer(const Error& error) {
+  complain(error.text);
+  return error.code == Errc::kInvalidInput ? kBadInput : kFailed;
+}
+
+int bad_input(const Error& error) {
+  complain(error.text);
+  return kBadInput;
+}
+
+int show_answer(const Result<observe::HttpReply>& reply) {
+  if (!reply.ok()) return no_answer(reply.error());
+  if (reply->status == 200) return print_result(reply->body, kOk);
+  complain(reply->body);
+  return kFailed;
+}
+
+int check(const CommandLine& line) {
+  const Result<config::Loaded> loaded = config::load(line.flags, {});
+  if (!loaded.ok()) return bad_input(loaded.error());
+  for (const config::Warning& w : loaded->warnings)
+    complain(fmt::format("warning: {}: {}; {}", w.setting, w.event, w.advice));
+  return print_result(
+      fmt::format("{}: ok, form {}\n", *line.flags.config, config::name_of(loaded->config.format)), kOk);
+}
+
+int migrate(const CommandLine& line) {
+  config::FileText file;
+  if (line.flags.config) {
+    Result<std::string> text = read_file(*line.flags.config, kFileLimit);
+    if (!text.ok())
+      return bad_input(std::move(text).error().while_doing(fmt::format("config file \"{}\"", *line.flags.config)));
+    file = {*line.flags.config, *std::move(text)};
+  }
+  const Result<config::Migrated> got = config::migrate(line.flags, line.flags.config ? &file : nullptr);
+  if (!got.ok()) return bad_input(got.error());
+  for (const std::string& note : got->notes) complain(note);
+  return print_result(got->text, kOk);
+}
+
+}  // namespace
+
+int run_health(const CommandLine& line) {
+  const Result<observe::HttpReply> reply =
+      observe::http_get(address_of(line), line.health_path, std::chrono::seconds(line.timeout_seconds));
+  if (!reply) return no_answer(reply.error());
+  put(stdout, reply->body);
+  return reply->status == 200 ? kOk : kRefused;
+}
+
+int run_config(const CommandLine& line) {
+  if (line.action == "check") return check(line);
+  if (line.action == "migrate") return migrate(line);
+  if (!line.defaults) return show_answer(observe::http_get(address_of(line), "/config", kAnswerLimit));
+  config::Config usual;
+  usual.format = config::Format::kV1Beta1;
+  return print_result(config::to_yaml(usual), kOk);
+}
+
+int run_log_level(const CommandLine& line) {
+  const std::string address = address_of(line);
+  return show_answer(line.log_level ? observe::http_put(address, fmt::format("/loglevel?v={}", *line.log_level),
+                                                        kAnswerLimit)
+                                    : observe::http_get(address, "/loglevel", kAnswerLimit));
+}
+
+}  // namespace dracpu::cli

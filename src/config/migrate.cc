@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "config/migrate.h"
+
+#include <array>
+#include <map>
+
+#include "base/strings.h"
+#include "config/parts.h"
+
+namespace dracpu::config {
+namespace {
+
+// Comments of a flat file, by the key that they stand above or behind.
+struct Comments {
+  std::vector<std::string> top;
+  std::vector<std::string> end;
+  std::map<std::string, std::vector<std::string>, std::less<>> above;
+  std::map<std::string, std::string, std::less<>> behind;
+};
+
+// The comment behind a value, "#" included; one inside quotes is none.
+std::string behind_value(std::string_view line) {
+  char quote = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '#' && i > 0 && (line[i - 1] == ' ' || line[i - 1] == '\t')) {
+      return std::string(trim(line.substr(i)));
+    }
+  }
+  return {};
+}
+
+Comments comments_of(std::string_view text) {
+  Comments out;
+  std::vector<std::string> waiting;
+  bool is_top = true;
+  for (const std::string_view raw : split(text, '\n')) {
+    const std::string_view line = trim(raw);
+    if (line.starts_with('#')) {
+      waiting.emplace_back(line);
+      continue;
+    }
+    if (line.empty()) {  // a block by itself at the beginning is about the file
+      if (is_top) {
+        out.top.insert(out.top.end(), waiting.begin(), waiting.end());
+        waiting.clear();
+      }
+      continue;
+    }
+    const std::size_t colon = line.find(':');
+    if (raw.starts_with(' ') || colon == std::string_view::npos) continue;
+    std::string key(trim(line.substr(0, colon)));
+    if (key.size() > 1 && (key.front() == '"' || key.front() == '\'')) key = key.substr(1, key.size() - 2);
+    if (key == "apiVersion") {
+      out.top.insert(out.top.end(), waiting.begin(), waiting.end());
+    } else if (!waiting.empty()) {
+      out.above[key] = waiting;
+    }
+    waiting.clear();
+    is_top = false;
+    if (std::string comment = behind_value(line); !comment.empty()) out.behind[key] = std::move(comment);
+  }
+  out.end = std::move(waiting);
+  return out;
+}
+
+struct Row {
+  std::string_view section;
+  std::string_view key;
+  std::string_view old_key;  // empty: only a flag says it
+  std::string value;
+  std::string usual;
+};
+
+std::vector<Row> rows_of(const Config& c) {
+  const Config d;
+  const auto text = [](const std::filesystem::path& p) { return yaml_quoted(p.string()); };
+  const auto reserved = [](const CpuSet& cpus) { return yaml_quoted(cpus.empty() ? "none" : cpus.to_string()); };
+  const auto yes = [](bool b) { return std::string(b ? "true" : "false"); };
+  const auto word = [](auto e) { return std::string(name_of(e)); };
+  return {
+      {"node", "name", "hostnameOverride", yaml_quoted(c.node.name), yaml_quoted(d.node.name)},
+      {"node", "reservedCPUs", "reservedCPUs", reserved(c.node.reserved_cpus), ""},
+      {"node", "sysfsOverlay", "sysfsOverlay", text(c.node.sysfs_overlay), text(d.node.sysfs_overlay)},
+      {"cpu", "devices", "cpuDeviceMode", word(c.cpu.devices), word(d.cpu.devices)},
+      {"cpu", "groupBy", "groupBy", word(c.cpu.group_by), word(d.cpu.group_by)},
+      {"cpu", "allocator", "allocator", word(c.cpu.allocator), word(d.cpu.allocator)},
+      {"publish", "pcieRoots", "", yes(c.publish.pcie_roots), yes(d.publish.pcie_roots)},
+      {"publish", "nodeAllocatableMapping", "publishNodeAllocatableResourceMapping",
+       yes(c.publish.node_allocatable_mapping), yes(d.publish.node_allocatable_mapping)},
+      {"runtime", "kubeletRootDir", "", text(c.runtime.kubelet_root_dir), text(d.runtime.kubelet_root_dir)},
+      {"runtime", "kubeconfig", "kubeconfig", text(c.runtime.kubeconfig), text(d.runtime.kubeconfig)},
+      {"observe", "bindAddress", "", yaml_quoted(c.observe.bind_address), yaml_quoted(d.observe.bind_address)},
+      {"observe", "verbosity", "", fmt::format("{}", c.observe.verbosity), fmt::format("{}", d.observe.verbosity)},
+  };
+}
+
+std::string write(const Config& config, const Comments& comments) {
+  std::string out;
+  for (const std::string& line : comments.top) out += line + "\n";
+  out += fmt::format("apiVersion: {}\nkind: DriverConfiguration\n", kV1Beta1);
+  std::string_view section;
+  for (const Row& row : rows_of(config)) {
+    const auto above = comments.above.find(row.old_key);
+    const auto behind = comments.behind.find(row.old_key);
+    const bool has_comment =
+        !row.old_key.empty() && (above != comments.above.end() || behind != comments.behind.end());
+    if (row.value == row.usual && !has_comment) continue;
+    if (row.section != section) out += fmt::format("{}:\n", row.section);
+    section = row.section;
+    if (has_comment && above != comments.above.end()) {
+      for (const std::string& line : above->second) out += "  " + line + "\n";
+    }
+    out += fmt::format("  {}: {}", row.key, row.value);
+    if (has_comment && behind != comments.behind.end()) out += "  " + behind->second;
+    out += "\n";
+  }
+  for (const std::string& line : comments.end) out += line + "\n";
+  return out;
+}
+
+std::string meaning_of(Config config) {
+  config.format = Format::kV1Beta1;
+  return to_yaml(config);
+}
+
+}  // namespace
+
+Result<Migrated> migrate(const Flags& flags, const FileText* file) {
+  Flags only = flags;
+  only.config.reset();
+  only.vmodule.reset();
+  Result<Loaded> before = resolve(only, {}, file);
+  if (!before.ok()) return std::move(before).error();
+  Migrated out;
+  if (flags.vmodule) out.notes.emplace_back("--vmodule has no key in the file; keep the flag");
+  const bool has_flags = only.kubeconfig || only.bind_address || only.expose_pcie_roots || only.kubelet_root_dir ||
+                         only.cpu_device_mode || only.group_by || only.reserved_cpus || only.hostname_override ||
+                         only.sysfs_overlay || only.verbosity;
+  if (before->config.format == Format::kV1Beta1) {
+    if (has_flags)
+      return make_error(Errc::kInvalidInput,
+                        "config file \"{}\" has the new form already; write what the flags say into it", file->name);
+    out.notes.emplace_back("the file has the new form already");
+    out.text = file->text;
+    return out;
+  }
+  out.text = write(before->config, file == nullptr ? Comments{} : comments_of(file->text));
+  const FileText again{"the new file", out.text};
+  Result<Loaded> after = resolve({}, {}, &again);
+  if (!after.ok() || meaning_of(after->config) != meaning_of(before->config)) {
+    return make_error(Errc::kInternal, "the new form does not mean the same as the old one: {}",
+                      after.ok() ? "values differ" : after.error().text);
+  }
+  return out;
+}
+
+}  // namespace dracpu::config
