@@ -207,7 +207,7 @@ std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<Pre
   std::vector<Result<ledger::Claim>> out;
   out.reserve(orders.size());
   std::vector<PrepareOrder> fresh;
-  std::map<ClaimUid, ledger::Claim> before;  // of those that were picked anew
+  std::map<ClaimUid, ledger::Claim> before;  // of those that were held already
   bool changed = save_owed_;
   {
     const Locked lock(mutex_);
@@ -220,7 +220,7 @@ std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<Pre
       unconfirmed_.erase(order.uid);
       if (!out.back()->committed) {
         fresh.push_back(order);
-        if (old && old->committed) before.emplace(order.uid, *old);
+        if (old) before.emplace(order.uid, *old);
       }
       changed = changed || !old || !(*old == *out.back());
     }
@@ -248,9 +248,10 @@ std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<Pre
       continue;
     }
     // Picked anew, it has given up what its old file names, and others may have that by now.
-    if (before.contains(uid)) (void)cdi_.remove_claim(uid);
+    const auto old = before.find(uid);
+    if (old != before.end() && old->second.cpus != out[i]->cpus) (void)cdi_.remove_claim(uid);
     // A file that may be there counts: its claim stays held, and the next prepare or unprepare settles it.
-    if (is_fresh(uid) && !before.contains(uid) && !cdi_.may_have(uid)) {
+    if (is_fresh(uid) && old == before.end() && !cdi_.may_have(uid)) {
       const Locked lock(mutex_);
       ledger_.abort(uid);
       save_owed_ = true;

@@ -24,6 +24,7 @@ class FaultyOps final : public FileOps {
   std::string fail_once;  // the first write to such a path
   int state_writes = 0;
   std::vector<std::filesystem::path> synced;
+  std::filesystem::path fail_sync;
 
   Status write_and_sync(const std::filesystem::path& p, std::string_view d, mode_t m) override {
     if (p.string().find("state.json") != std::string::npos) ++state_writes;
@@ -41,6 +42,7 @@ class FaultyOps final : public FileOps {
   }
   Status sync_dir(const std::filesystem::path& d) override {
     synced.push_back(d);
+    if (d == fail_sync) return failure();
     return real_file_ops().sync_dir(d);
   }
 
@@ -150,6 +152,19 @@ TEST_F(BooksTest, AFileOfCpusThatWereGivenUpDoesNotStay) {
   EXPECT_FALSE(std::filesystem::exists(cdi_file("a"))) << "it names CPUs that b may have";
   ASSERT_TRUE(books.prepare({order("a", 7)})[0].ok());
   EXPECT_TRUE(std::filesystem::exists(cdi_file("a")));
+}
+
+TEST_F(BooksTest, AClaimWhoseFileMayBeThereStaysHeldThroughAFailedSave) {
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  ops_.fail_sync = dir / "cdi";
+  EXPECT_FALSE(books.prepare({order("a", 2)})[0].ok()) << "its file is there, but not for certain";
+  ops_.fail_sync.clear();
+  ops_.fail_on = "state.json";
+  EXPECT_FALSE(books.prepare({order("a", 2), order("b", 1)})[0].ok());
+  ops_.fail_on.clear();
+  EXPECT_EQ(cpus_of(books, "a"), "0-1");
+  EXPECT_EQ(books.prepare({order("b", 1)})[0]->cpus.to_string(), "2");
 }
 
 TEST_F(BooksTest, CdiFileThatCannotBeRemovedKeepsTheClaim) {

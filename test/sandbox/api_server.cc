@@ -82,13 +82,13 @@ class Server final : public ApiServer {
   std::uint16_t port() const override { return port_; }
   ApiStore& store() override { return store_; }
 
-  std::string kubeconfig() const override {
+  std::string kubeconfig(const std::string& who) const override {
     return fmt::format(
         "apiVersion: v1\nkind: Config\ncurrent-context: sandbox\n"
         "clusters: [{{name: sandbox, cluster: {{server: \"http://127.0.0.1:{}\"}}}}]\n"
-        "users: [{{name: driver, user: {{token: \"{}\"}}}}]\n"
+        "users: [{{name: driver, user: {{token: \"{}.{}\"}}}}]\n"
         "contexts: [{{name: sandbox, context: {{cluster: sandbox, user: driver}}}}]\n",
-        port_, token_);
+        port_, token_, who);
   }
 
   void inject(Fault fault) override {
@@ -107,6 +107,7 @@ class Server final : public ApiServer {
     const std::lock_guard<std::mutex> lock(mutex_);
     return seen_;
   }
+  void on_request(std::function<void(const SeenRequest&)> call) override { on_request_ = std::move(call); }
   void set_bookmark_interval(std::chrono::milliseconds interval) override { bookmark_interval_ = interval; }
 
  private:
@@ -151,10 +152,19 @@ class Server final : public ApiServer {
     return {};
   }
 
+  // Whose token it is, or nothing.
+  std::string who(const Request& request) const {
+    const std::string_view given(request[http::field::authorization]);
+    const std::string wanted = "Bearer " + token_ + ".";
+    return given.starts_with(wanted) ? std::string(given.substr(wanted.size())) : std::string();
+  }
+
   void note(const Request& request, unsigned status) {
+    const SeenRequest seen{who(request), std::string(request.method_string()), std::string(request.target()),
+                           status, Clock::now()};
+    if (on_request_) on_request_(seen);
     const std::lock_guard<std::mutex> lock(mutex_);
-    seen_.push_back(
-        {std::string(request.method_string()), std::string(request.target()), status, Clock::now()});
+    seen_.push_back(seen);
   }
 
   // False: the connection ends.
@@ -168,8 +178,7 @@ class Server final : public ApiServer {
       return false;
     }
     ApiReply reply;
-    const Caller caller =
-        request[http::field::authorization] == "Bearer " + token_ ? Caller::kDriver : Caller::kNobody;
+    const Caller caller = who(request).empty() ? Caller::kNobody : Caller::kDriver;
     if (fault.status != 0) {
       reply = api_error(fault.status, fault.status == 429 ? "TooManyRequests" : "InternalError",
                         "injected fault");
@@ -243,6 +252,7 @@ class Server final : public ApiServer {
   std::set<int> open_;
   std::list<Fault> faults_;
   std::vector<SeenRequest> seen_;
+  std::function<void(const SeenRequest&)> on_request_;
 };
 
 }  // namespace

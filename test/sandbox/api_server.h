@@ -6,7 +6,7 @@
 // Down    create() takes a port but answers nobody: connections are refused until start(). stop() goes back
 // to
 //         that state and cuts what is open; the port stays the same.
-// Tokens  kubeconfig() carries the driver's token; nobody else gets in.
+// Tokens  kubeconfig() carries the driver's token and a name; nobody else gets in.
 // Threads Any. One thread a connection, joined by stop().
 
 #ifndef DRACPU_SANDBOX_API_SERVER_H_
@@ -14,6 +14,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ struct Fault {
 };
 
 struct SeenRequest {
+  std::string who;  // as in kubeconfig()
   std::string method;
   std::string target;
   unsigned status = 0;  // 0: cut
@@ -51,13 +53,15 @@ class ApiServer {
   virtual void stop() = 0;
   virtual std::uint16_t port() const = 0;
   virtual ApiStore& store() = 0;
-  // The text of a kubeconfig for the driver.
-  virtual std::string kubeconfig() const = 0;
+  // The text of a kubeconfig for the driver; `who` is kept with its requests.
+  virtual std::string kubeconfig(const std::string& who = "driver") const = 0;
 
   virtual void inject(Fault fault) = 0;
   virtual void clear_faults() = 0;
   virtual void cut_connections() = 0;
   virtual std::vector<SeenRequest> requests() const = 0;
+  // Called with every request, when its answer is made and not sent yet. Before there is a caller.
+  virtual void on_request(std::function<void(const SeenRequest&)> call) = 0;
   // Seconds between bookmarks of a quiet watch.
   virtual void set_bookmark_interval(std::chrono::milliseconds interval) = 0;
 };

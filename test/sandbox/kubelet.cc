@@ -31,11 +31,9 @@ using PrepareAnswer = std::map<std::string, Result<PreparedClaim>>;
 using UnprepareAnswer = std::map<std::string, Status>;
 
 // Deadlines of the kubelet: spec 1.4 and 1.6.
-constexpr std::chrono::seconds kDial{10};
 constexpr std::chrono::seconds kGetInfo{1};
 constexpr std::chrono::seconds kNotify{5};
 constexpr std::chrono::seconds kCall{45};
-constexpr std::chrono::milliseconds kLook{50};
 constexpr std::chrono::milliseconds kFirstRetry{500};
 
 struct Registered {
@@ -142,13 +140,16 @@ Result<UnprepareAnswer> unprepare_with(Stub& stub, const std::vector<ClaimName>&
 
 class Engine final : public Kubelet {
  public:
-  explicit Engine(std::filesystem::path root) : registry_(std::move(root) / "plugins_registry") {}
+  Engine(std::filesystem::path root, KubeletOptions options)
+      : registry_(std::move(root) / "plugins_registry"), options_(options) {}
   ~Engine() override { stop(); }
 
   void restart() override {
     if (up_.exchange(true)) return;
     looking_ = std::thread([this] { look_all(); });
   }
+
+  void set_delay(std::chrono::milliseconds delay) override { delay_ = delay; }
 
   void stop() override {
     if (!up_.exchange(false)) return;
@@ -216,8 +217,8 @@ class Engine final : public Kubelet {
 
   void look_all() {
     while (up_) {
-      look();
-      std::this_thread::sleep_for(kLook);
+      if (delay_.load().count() >= 0) look();
+      std::this_thread::sleep_for(options_.look);
     }
   }
 
@@ -259,7 +260,9 @@ class Engine final : public Kubelet {
 
   bool introduce(const std::filesystem::path& socket) {
     const std::shared_ptr<grpc::Channel> channel = dial(socket.string());
-    if (!channel->WaitForConnected(std::chrono::system_clock::now() + kDial)) return false;
+    if (!channel->WaitForConnected(std::chrono::system_clock::now() + options_.dial)) return false;
+    for (const auto until = Clock::now() + delay_.load(); up_ && Clock::now() < until;)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     registration::Registration::Stub stub(channel);
     registration::PluginInfo info;
     {
@@ -304,6 +307,8 @@ class Engine final : public Kubelet {
   }
 
   const std::filesystem::path registry_;
+  const KubeletOptions options_;
+  std::atomic<std::chrono::milliseconds> delay_{std::chrono::milliseconds(0)};
   std::atomic<bool> up_ = false;
   std::thread looking_;
   std::map<std::filesystem::path, Known> known_;  // of the looking thread
@@ -316,11 +321,11 @@ class Engine final : public Kubelet {
 
 }  // namespace
 
-Result<std::unique_ptr<Kubelet>> Kubelet::start(std::filesystem::path root) {
+Result<std::unique_ptr<Kubelet>> Kubelet::start(std::filesystem::path root, KubeletOptions options) {
   std::error_code ec;
   std::filesystem::create_directories(root / "plugins_registry", ec);
   if (ec) return make_error(Errc::kUnavailable, "make folder \"{}\": {}", root.string(), ec.message());
-  auto engine = std::make_unique<Engine>(std::move(root));
+  auto engine = std::make_unique<Engine>(std::move(root), options);
   engine->restart();
   return std::unique_ptr<Kubelet>(std::move(engine));
 }

@@ -42,12 +42,17 @@ struct KubeletCounts {
   std::size_t registered_now = 0;
 };
 
+struct KubeletOptions {
+  std::chrono::milliseconds dial{10'000};  // how long a socket that nobody listens on holds up the others
+  std::chrono::milliseconds look{50};      // how often it looks for sockets
+};
+
 class Kubelet {
  public:
   virtual ~Kubelet() = default;  // stops
 
   // `root` is what the driver calls kubeletRootDir.
-  static Result<std::unique_ptr<Kubelet>> start(std::filesystem::path root);
+  static Result<std::unique_ptr<Kubelet>> start(std::filesystem::path root, KubeletOptions options = {});
 
   virtual Status wait_registered(const std::string& driver, std::chrono::milliseconds limit) = 0;
   // By claim UID; the outer error is one of the whole call.
@@ -59,6 +64,8 @@ class Kubelet {
   // The service of the driver that is used, as "v1.DRAPlugin".
   virtual std::string service_of(const std::string& driver) const = 0;
 
+  // Registers this much later; negative: looks at nothing until it is set again, and keeps what it knows.
+  virtual void set_delay(std::chrono::milliseconds delay) = 0;
   // Forgets everything and stops looking, as a kubelet that is stopped; restart() finds the sockets again.
   virtual void stop() = 0;
   virtual void restart() = 0;

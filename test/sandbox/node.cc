@@ -101,7 +101,7 @@ Status Node::setup() {
   if (options_.api_up) {
     if (Status s = api_->start(); !s.ok()) return s;
   }
-  Result<std::unique_ptr<Kubelet>> kubelet = Kubelet::start(root_dir());
+  Result<std::unique_ptr<Kubelet>> kubelet = Kubelet::start(root_dir(), options_.kubelet);
   if (!kubelet.ok()) return std::move(kubelet).error();
   kubelet_ = *std::move(kubelet);
   std::error_code ec;

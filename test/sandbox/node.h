@@ -40,6 +40,7 @@ struct NodeOptions {
   int verbosity = 2;
   ServerProfile server{};
   RuntimeOptions runtime{};  // paths are filled in
+  KubeletOptions kubelet{};
   bool api_up = true;
   bool standby_ready = false;
 };

@@ -185,7 +185,17 @@ class Engine final : public Runtime {
     return counts_;
   }
 
+  void set_delay(std::chrono::milliseconds delay) override { delay_ = delay; }
+
  private:
+  void dawdle() const {
+    const auto is_over = [this, begun = Clock::now()] {
+      const std::chrono::milliseconds delay = delay_;
+      return !up_ || (delay.count() >= 0 && Clock::now() >= begun + delay);
+    };
+    while (!is_over()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+
   template <typename Request>
   void fill(const ContainerView& view, api::ContainerState state, Request& request) const {
     fill_pod(view.pod, *request.mutable_pod());
@@ -216,6 +226,7 @@ class Engine final : public Runtime {
   // A lost plugin counts as "no change"; only its refusal is an error.
   template <typename Request, typename Response>
   Status ask(const Plugin& plugin, const std::string& method, const Request& request, Response& response) {
+    dawdle();
     Result<nri::Response> answer =
         plugin.trunk->call(method, request.SerializeAsString(), options_.request_timeout);
     if (!answer.ok()) {
@@ -315,7 +326,10 @@ class Engine final : public Runtime {
   void accept_all() {
     while (up_) {
       UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (fd.valid() && up_) greet(std::move(fd));
+      if (!fd.valid() || !up_) continue;
+      if (options_.on_connect) options_.on_connect(fd.get());
+      dawdle();
+      greet(std::move(fd));
     }
   }
 
@@ -352,7 +366,7 @@ class Engine final : public Runtime {
       std::unique_lock<std::mutex> lock(registration.mutex);
       const auto until = Clock::now() + kRegistrationTimeout;
       while (registration.name.empty() && trunk->is_open() && Clock::now() < until) {
-        registration.changed.wait_for(lock, std::chrono::milliseconds(20));
+        registration.changed.wait_for(lock, std::chrono::milliseconds(2));
       }
       plugin.name = registration.name;
     }
@@ -457,6 +471,7 @@ class Engine final : public Runtime {
   const RuntimeOptions options_;
   UniqueFd listener_;
   std::atomic<bool> up_ = false;
+  std::atomic<std::chrono::milliseconds> delay_{std::chrono::milliseconds(0)};
   std::thread accepting_;
   std::mutex node_;  // one hook at a time, node-wide
   std::vector<Plugin> plugins_;

@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,7 @@ struct RuntimeOptions {
   std::chrono::milliseconds request_timeout{2000};
   std::size_t chunk_objects = 0;  // most objects in one Synchronize message; 0: as many as fit
   ProcessHost* host = nullptr;
+  std::function<void(int socket)> on_connect{};  // for every connection, before anything is read from it
 };
 
 struct PodInfo {
@@ -101,6 +103,8 @@ class Runtime {
   virtual Result<ContainerView> container(const std::string& id) const = 0;
   virtual RuntimeCounts counts() const = 0;
 
+  // Greets and asks plugins this much later; negative: neither, until it is set again.
+  virtual void set_delay(std::chrono::milliseconds delay) = 0;
   // The runtime ends or crashes: the socket is gone, plugins are cut; containers live on.
   virtual void go_away() = 0;
   virtual Status come_back() = 0;
