@@ -25,7 +25,8 @@ constexpr std::size_t kMaxName = 230;      // leaves room for the part that make
 std::string_view cut(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text;
   std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // not inside a character
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
+    --end;  // not inside a character
   return text.substr(0, end);
 }
 
@@ -49,7 +50,8 @@ bool PodEvents::may_send(const PodRef& pod, std::string_view reason, std::string
   return true;
 }
 
-void PodEvents::warn(const PodRef& pod, std::string_view reason, std::string_view text, Clock::time_point now) {
+void PodEvents::warn(const PodRef& pod, std::string_view reason, std::string_view text,
+                     Clock::time_point now) {
   if (!node_.config.observe.events || pod.ns.empty() || pod.name.empty()) return;
   if (!may_send(pod, reason, text, now)) return;
   const std::string& driver = node_.config.publish.driver_name;

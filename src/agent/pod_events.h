@@ -3,7 +3,8 @@
 
 // Events on pods: why a claim or container was refused, or does not run where its claim says.
 //
-// Output   core/v1 Events of type Warning, sent and forgotten: nothing waits for the answer, and a lost one is
+// Output   core/v1 Events of type Warning, sent and forgotten: nothing waits for the answer, and a lost one
+// is
 //          lost. The same about the same pod at most every five minutes; 20 at once, then one in a second.
 // Threads  Any.
 
@@ -36,7 +37,8 @@ class PodEvents {
   PodEvents(const Node& node, Send send) : node_(node), send_(std::move(send)) {}
 
   // `reason` is one word, as kubectl shows it.
-  void warn(const PodRef& pod, std::string_view reason, std::string_view text, Clock::time_point now = Clock::now());
+  void warn(const PodRef& pod, std::string_view reason, std::string_view text,
+            Clock::time_point now = Clock::now());
 
  private:
   bool may_send(const PodRef& pod, std::string_view reason, std::string_view text, Clock::time_point now);

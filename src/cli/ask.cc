@@ -54,7 +54,8 @@ int migrate(const CommandLine& line) {
   if (line.flags.config) {
     Result<std::string> text = read_file(*line.flags.config, kFileLimit);
     if (!text.ok())
-      return bad_input(std::move(text).error().while_doing(fmt::format("config file \"{}\"", *line.flags.config)));
+      return bad_input(
+          std::move(text).error().while_doing(fmt::format("config file \"{}\"", *line.flags.config)));
     file = {*line.flags.config, *std::move(text)};
   }
   const Result<config::Migrated> got = config::migrate(line.flags, line.flags.config ? &file : nullptr);
@@ -84,9 +85,10 @@ int run_config(const CommandLine& line) {
 
 int run_log_level(const CommandLine& line) {
   const std::string address = address_of(line);
-  return show_answer(line.log_level ? observe::http_put(address, fmt::format("/loglevel?v={}", *line.log_level),
-                                                        kAnswerLimit)
-                                    : observe::http_get(address, "/loglevel", kAnswerLimit));
+  return show_answer(
+      line.log_level
+          ? observe::http_put(address, fmt::format("/loglevel?v={}", *line.log_level), kAnswerLimit)
+          : observe::http_get(address, "/loglevel", kAnswerLimit));
 }
 
 }  // namespace dracpu::cli

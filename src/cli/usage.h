@@ -97,12 +97,15 @@ inline constexpr std::string_view kConfigUsage =
     "       dracpu config migrate [FILE] [driver flags]\n"
     "       dracpu config show [--defaults] [--address ADDRESS]\n"
     "\n"
-    "check reads a configuration file as the driver would. migrate prints the v1alpha1 file and the flags as one\n"
-    "v1beta1 file that means the same, comments included. show prints what the driver in this container uses,\n"
+    "check reads a configuration file as the driver would. migrate prints the v1alpha1 file and the flags as "
+    "one\n"
+    "v1beta1 file that means the same, comments included. show prints what the driver in this container "
+    "uses,\n"
     "or the defaults. Ends with 0, 2 (bad input) or 1 (nobody answered).\n"
     "\n"
     "  --defaults         every field of the v1beta1 form with its default\n"
-    "  --address ADDRESS  whom to ask (default: the control socket, $DRACPU_SOCKET or /run/dracpu/control.sock)\n";
+    "  --address ADDRESS  whom to ask (default: the control socket, $DRACPU_SOCKET or "
+    "/run/dracpu/control.sock)\n";
 
 inline constexpr std::string_view kLogLevelUsage =
     "Usage: dracpu log-level [LEVEL] [--address ADDRESS]\n"
@@ -110,7 +113,8 @@ inline constexpr std::string_view kLogLevelUsage =
     "Shows, or switches until the next start, the log level of the driver in this container.\n"
     "0 what matters, 2 decisions about claims and containers, 4 how they came about, 6 every message.\n"
     "\n"
-    "  --address ADDRESS  whom to ask (default: the control socket, $DRACPU_SOCKET or /run/dracpu/control.sock)\n";
+    "  --address ADDRESS  whom to ask (default: the control socket, $DRACPU_SOCKET or "
+    "/run/dracpu/control.sock)\n";
 
 }  // namespace dracpu::cli
 

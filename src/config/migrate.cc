@@ -81,7 +81,9 @@ struct Row {
 std::vector<Row> rows_of(const Config& c) {
   const Config d;
   const auto text = [](const std::filesystem::path& p) { return yaml_quoted(p.string()); };
-  const auto reserved = [](const CpuSet& cpus) { return yaml_quoted(cpus.empty() ? "none" : cpus.to_string()); };
+  const auto reserved = [](const CpuSet& cpus) {
+    return yaml_quoted(cpus.empty() ? "none" : cpus.to_string());
+  };
   const auto yes = [](bool b) { return std::string(b ? "true" : "false"); };
   const auto word = [](auto e) { return std::string(name_of(e)); };
   return {
@@ -96,8 +98,10 @@ std::vector<Row> rows_of(const Config& c) {
        yes(c.publish.node_allocatable_mapping), yes(d.publish.node_allocatable_mapping)},
       {"runtime", "kubeletRootDir", "", text(c.runtime.kubelet_root_dir), text(d.runtime.kubelet_root_dir)},
       {"runtime", "kubeconfig", "kubeconfig", text(c.runtime.kubeconfig), text(d.runtime.kubeconfig)},
-      {"observe", "bindAddress", "", yaml_quoted(c.observe.bind_address), yaml_quoted(d.observe.bind_address)},
-      {"observe", "verbosity", "", fmt::format("{}", c.observe.verbosity), fmt::format("{}", d.observe.verbosity)},
+      {"observe", "bindAddress", "", yaml_quoted(c.observe.bind_address),
+       yaml_quoted(d.observe.bind_address)},
+      {"observe", "verbosity", "", fmt::format("{}", c.observe.verbosity),
+       fmt::format("{}", d.observe.verbosity)},
   };
 }
 
@@ -140,13 +144,14 @@ Result<Migrated> migrate(const Flags& flags, const FileText* file) {
   if (!before.ok()) return std::move(before).error();
   Migrated out;
   if (flags.vmodule) out.notes.emplace_back("--vmodule has no key in the file; keep the flag");
-  const bool has_flags = only.kubeconfig || only.bind_address || only.expose_pcie_roots || only.kubelet_root_dir ||
-                         only.cpu_device_mode || only.group_by || only.reserved_cpus || only.hostname_override ||
-                         only.sysfs_overlay || only.verbosity;
+  const bool has_flags = only.kubeconfig || only.bind_address || only.expose_pcie_roots ||
+                         only.kubelet_root_dir || only.cpu_device_mode || only.group_by ||
+                         only.reserved_cpus || only.hostname_override || only.sysfs_overlay || only.verbosity;
   if (before->config.format == Format::kV1Beta1) {
     if (has_flags)
       return make_error(Errc::kInvalidInput,
-                        "config file \"{}\" has the new form already; write what the flags say into it", file->name);
+                        "config file \"{}\" has the new form already; write what the flags say into it",
+                        file->name);
     out.notes.emplace_back("the file has the new form already");
     out.text = file->text;
     return out;

@@ -71,7 +71,8 @@ observe:
 
 TEST(Migrate, RefusesWhatCannotBeRead) {
   EXPECT_NE(migrated({}, "apiVersion: v1alpha1\ngroupBy: shelf\n").find("shelf"), std::string::npos);
-  const std::string_view next = "apiVersion: dracpu/v1beta1\nkind: DriverConfiguration\nnode:\n  reservedCPUs: none\n";
+  const std::string_view next =
+      "apiVersion: dracpu/v1beta1\nkind: DriverConfiguration\nnode:\n  reservedCPUs: none\n";
   EXPECT_EQ(migrated({}, next), next);
   Flags flags;
   flags.group_by = "socket";

@@ -315,8 +315,19 @@ bool Ledger::remove(const ContainerId& id) {
   return true;
 }
 
-Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& containers) {
+Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& given) {
   Synchronized out;
+  // A container whose pod the runtime does not name is who it was.
+  std::vector<ContainerFacts> mended;
+  const auto is_nameless = [](const ContainerFacts& c) { return c.who.pod.get().empty(); };
+  if (std::any_of(given.begin(), given.end(), is_nameless)) {
+    mended = given;
+    for (ContainerFacts& c : mended) {
+      const auto known = is_nameless(c) ? containers_.find(c.id) : containers_.end();
+      if (known != containers_.end()) c.who = known->second.who;
+    }
+  }
+  const std::vector<ContainerFacts>& containers = mended.empty() ? given : mended;
   containers_.clear();
   containers_.reserve(containers.size());
   shared_ = 0;

@@ -247,6 +247,23 @@ TEST_F(LedgerTest, SynchronizeWithTwoOwnersKeepsTheKnownOne) {
   EXPECT_EQ(s.updates[0].cpus.to_string(), "3-7");
 }
 
+// Seen: a runtime that was killed lists the container without its pod, which it could not look at in time.
+TEST_F(LedgerTest, AContainerWhosePodIsNotNamedIsWhoItWas) {
+  ASSERT_TRUE(prepare("a", {on(0, 2)}).ok());
+  ledger_.create(box("o", "p1", "app", {var("a", "1-2")})).value();
+  ledger_.create(box("s", "p2", "web")).value();
+  for (int round = 0; round < 2; ++round) {
+    const Synchronized s =
+        ledger_.synchronize({box("o", "", "app", {var("a", "1-2")}, "1-2"), box("s", "", "web", {}, "3-7"),
+                             box("unknown", "", "app", {var("a", "1-2")}, "1-2")});
+    EXPECT_EQ(s.exclusive, 1U);
+    ASSERT_EQ(s.findings.size(), 1U);
+    EXPECT_EQ(s.findings[0].id.get(), "unknown") << "a nameless stranger proves nothing";
+    EXPECT_EQ(ledger_.claims().at(ClaimUid("a")).owner->pod.get(), "p1");
+    EXPECT_EQ(ledger_.placement_of(ContainerId("o"))->to_string(), "1-2");
+  }
+}
+
 TEST_F(LedgerTest, SynchronizeNeverSendsAnEmptySet) {
   ASSERT_TRUE(prepare("a", {on(0, 3), on(1, 4)}).ok());
   const Synchronized s = ledger_.synchronize(

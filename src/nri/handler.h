@@ -26,7 +26,7 @@ namespace dracpu::nri {
 struct ContainerInfo {
   ContainerId id;
   PodSandboxId sandbox;
-  PodUid pod_uid;
+  PodUid pod_uid;  // of the pod; the container's labels io.kubernetes.pod.* where the list lacks the pod
   std::string pod_namespace;
   std::string pod_name;
   std::string name;  // container name; the label io.kubernetes.container.name where the field is empty

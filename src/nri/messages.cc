@@ -27,6 +27,9 @@ using google::protobuf::io::CodedInputStream;
 
 constexpr std::string_view kEnvPrefix = "DRA_CPUSET";
 constexpr const char* kNameLabel = "io.kubernetes.container.name";
+constexpr const char* kPodUidLabel = "io.kubernetes.pod.uid";
+constexpr const char* kPodNameLabel = "io.kubernetes.pod.name";
+constexpr const char* kPodNamespaceLabel = "io.kubernetes.pod.namespace";
 
 bool parse(google::protobuf::MessageLite& message, std::string_view bytes) {
   return bytes.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max()) &&
@@ -42,10 +45,16 @@ ContainerInfo extract(const api::Container& from) {
   out.id = ContainerId(from.id());
   out.sandbox = PodSandboxId(from.pod_sandbox_id());
   out.name = from.name();
-  if (out.name.empty()) {
-    if (const auto label = from.labels().find(kNameLabel); label != from.labels().end())
-      out.name = label->second;
-  }
+  const auto label = [&from](const char* name) {
+    const auto found = from.labels().find(name);
+    return found == from.labels().end() ? std::string() : found->second;
+  };
+  if (out.name.empty()) out.name = label(kNameLabel);
+  // The kubelet's words about the pod, for a list that lacks it: a runtime that has just started leaves out
+  // pods that it could not look at in time, and still names their containers.
+  out.pod_uid = PodUid(label(kPodUidLabel));
+  out.pod_name = label(kPodNameLabel);
+  out.pod_namespace = label(kPodNamespaceLabel);
   for (const std::string& entry : from.env()) {
     if (std::string_view(entry).starts_with(kEnvPrefix)) out.env.push_back(entry);
   }

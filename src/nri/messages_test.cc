@@ -143,6 +143,22 @@ TEST(Messages, Check25And26ChunksJoin) {
   EXPECT_EQ(all[1].pod_uid.get(), "") << "no such pod";
 }
 
+TEST(Messages, TheContainersLabelsSpeakForAPodThatIsNotListed) {
+  const auto label = [](const std::string& key, const std::string& value) {
+    return field(5, field(1, "io.kubernetes.pod." + key) + field(2, value));
+  };
+  const std::string labels = label("uid", "u9") + label("namespace", "team") + label("name", "web-9");
+  SyncSet set;
+  EXPECT_FALSE(*set.add(field(2, container_bytes("c1", "gone") + labels) +
+                        field(2, container_bytes("c2", "p1") + labels) + field(1, pod_bytes("p1", "u1"))));
+  const std::vector<ContainerInfo> all = set.take();
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].pod_uid.get(), "u9");
+  EXPECT_EQ(all[0].pod_namespace, "team");
+  EXPECT_EQ(all[0].pod_name, "web-9");
+  EXPECT_EQ(all[1].pod_uid.get(), "u1") << "the pod itself counts";
+}
+
 TEST(Messages, SynchronizeRefusesWhatIsNotOne) {
   for (const char* hex : {"ff", "0a", "0a 05 61", "12 02 0a", "12 ff ff ff ff 0f", "18", "0b", "0c", "00"}) {
     SCOPED_TRACE(hex);
