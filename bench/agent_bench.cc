@@ -10,14 +10,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "agent/books.h"
 #include "agent/runtime_service.h"
+#include "agent/test_node.h"
 #include "agent/worker.h"
-#include "base/strings.h"
 #include "data/tree.h"
 #include "observe/log.h"
 #include "topology/reader.h"
@@ -25,37 +24,21 @@
 namespace dracpu::agent {
 namespace {
 
-class Place {
+topology::Topology two_sockets() {
+  topology::MemorySource tree =
+      test::make_tree({.nodes_per_socket = 1, .cores_per_node = 64, .cores_per_l3 = 8, .has_masks = false});
+  return read_topology(tree).value();
+}
+
+class Place : public TestNode {
  public:
-  explicit Place(const std::filesystem::path& parent) : dir(parent / ("dracpu-bench-" + random_hex(6))) {
+  explicit Place(const std::filesystem::path& parent)
+      : TestNode(two_sockets(), parent), books(node, machine) {
     observe::set_log_level(0);
-    std::filesystem::create_directories(dir);
-    node.name = "node1";
-    node.config.runtime.cdi_dir = dir / "cdi";
-    node.config.runtime.kubelet_root_dir = dir / "kubelet";
-    topology::MemorySource tree =
-        test::make_tree({.nodes_per_socket = 1, .cores_per_node = 64, .cores_per_l3 = 8, .has_masks = false});
-    machine.topology = read_topology(tree).value();
-    machine.managed = machine.topology.usable;
-    machine.layout = std::make_shared<const alloc::Layout>(machine.topology);
-    books = std::make_unique<Books>(node, machine);
-    if (!books->load().ok()) std::abort();
-  }
-  ~Place() { std::filesystem::remove_all(dir); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-
-  PrepareOrder order(const std::string& uid, std::size_t cpus) const {
-    return {ClaimUid(uid),
-            "ns",
-            "c-" + uid,
-            {{"r", "node1", "cpudevnuma000", std::nullopt, cpus, machine.managed}}};
+    if (!books.load().ok()) std::abort();
   }
 
-  std::filesystem::path dir;
-  Node node;
-  Machine machine;
-  std::unique_ptr<Books> books;
+  Books books;
 };
 
 nri::ContainerInfo container(std::size_t i) {
@@ -91,16 +74,16 @@ void CreateOwner(benchmark::State& state) {
   Place place("/dev/shm");
   Worker worker;
   observe::Metrics metrics;
-  RuntimeService service(place.node, *place.books, worker, metrics, {[] {}, [](const std::string&) {}});
+  RuntimeService service(place.node, place.books, worker, metrics, {[] {}, [](const std::string&) {}});
   std::vector<nri::ContainerInfo> shared;
   for (std::size_t i = 0; i < static_cast<std::size_t>(state.range(0)); ++i) shared.push_back(container(i));
   nri::ContainerInfo owner = container(1'000'000);
   measure(
       state,
       [&] {
-        (void)place.books->unprepare({ClaimUid("a")});
+        (void)place.books.unprepare({ClaimUid("a")});
         (void)service.on_synchronize(shared, Deadline::after(std::chrono::seconds(2)));
-        const auto got = place.books->prepare({place.order("a", 4)});
+        const auto got = place.books.prepare({place.order("a", 4)});
         owner.env.back() = "DRA_CPUSET_a=" + got[0]->cpus.to_string();
       },
       [&] {
@@ -119,12 +102,12 @@ void Synchronize(benchmark::State& state) {
   Place place("/dev/shm");
   Worker worker;
   observe::Metrics metrics;
-  RuntimeService service(place.node, *place.books, worker, metrics, {[] {}, [](const std::string&) {}});
+  RuntimeService service(place.node, place.books, worker, metrics, {[] {}, [](const std::string&) {}});
   std::vector<nri::ContainerInfo> all;
   for (std::size_t i = 0; i < static_cast<std::size_t>(state.range(0)); ++i) all.push_back(container(i));
   for (std::size_t i = 0; i < 32; ++i) {
     const std::string uid = fmt::format("claim-{}", i);
-    const auto got = place.books->prepare({place.order(uid, 2)});
+    const auto got = place.books.prepare({place.order(uid, 2)});
     all[i * 3].env.back() = fmt::format("DRA_CPUSET_{}={}", uid, got[0]->cpus.to_string());
   }
   std::vector<nri::ContainerInfo> sent;
@@ -146,8 +129,7 @@ BENCHMARK(Synchronize)
 // `together` claims in one batch, with one write of the state file, 64 claims being held already.
 void Prepare(benchmark::State& state, const std::filesystem::path& parent) {
   Place place(parent);
-  for (std::size_t i = 0; i < 64; ++i)
-    (void)place.books->prepare({place.order(fmt::format("held-{}", i), 1)});
+  for (std::size_t i = 0; i < 64; ++i) (void)place.books.prepare({place.order(fmt::format("held-{}", i), 1)});
   std::vector<PrepareOrder> orders;
   std::vector<ClaimUid> uids;
   for (std::size_t i = 0; i < static_cast<std::size_t>(state.range(0)); ++i) {
@@ -155,9 +137,9 @@ void Prepare(benchmark::State& state, const std::filesystem::path& parent) {
     uids.push_back(orders.back().uid);
   }
   measure(
-      state, [&] { (void)place.books->unprepare(uids); },
+      state, [&] { (void)place.books.unprepare(uids); },
       [&] {
-        for (const auto& got : place.books->prepare(orders)) {
+        for (const auto& got : place.books.prepare(orders)) {
           if (!got.ok()) state.SkipWithError("refused");
         }
       });

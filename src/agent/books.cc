@@ -7,23 +7,13 @@
 
 #include "agent/claim_metadata.h"
 #include "agent/reconcile.h"
-#include "base/strings.h"
 #include "config/load.h"
 #include "ledger/claim_env.h"
 
 namespace dracpu::agent {
-namespace {
-
-std::string read_boot_id() {
-  Result<std::string> id = read_file("/proc/sys/kernel/random/boot_id");
-  return id.ok() ? std::string(trim(*id)) : std::string();
-}
-
-}  // namespace
-
 Books::Books(const Node& node, const Machine& machine, FileOps& ops)
     : node_(node),
-      boot_id_(read_boot_id()),
+      boot_id_(boot_id()),
       state_(config::state_file(node.config), ops),
       cdi_(node.config.runtime.cdi_dir, ops),
       ledger_(machine.managed, node.config.node.reserved_cpus, machine.topology.offline,
@@ -43,10 +33,10 @@ Result<std::optional<State>> Books::read_state(Loaded& out) {
                                        aside.ok() ? "kept as " + aside->string() : aside.error().text));
     return std::optional<State>();
   };
-  const Result<std::string> payload = state_.load();
-  if (!payload.ok()) {
-    if (payload.error().code == Errc::kUnavailable) return payload.error();
-    if (payload.error().code == Errc::kNotFound) {
+  Result<State> state = load_state(state_);
+  if (!state.ok()) {
+    if (state.error().code == Errc::kUnavailable) return std::move(state).error();
+    if (state.error().code == Errc::kNotFound) {
       // Set aside by a start that died before it could say so, or before it had written a new one.
       if (const auto aside = state_.kept_aside(); !aside.empty()) {
         out.warnings.push_back(
@@ -55,13 +45,11 @@ Result<std::optional<State>> Books::read_state(Loaded& out) {
       }
       return std::optional<State>();
     }
-    return set_aside(payload.error().text);
+    return set_aside(state.error().text);
   }
-  Result<State> state = decode_state(*payload);
-  const std::string file = fmt::format("state file \"{}\"", state_.path().string());
-  if (!state.ok()) return set_aside(std::move(state).error().while_doing(file).text);
   if (state->node != node_.name)
-    return set_aside(fmt::format("{} is of node \"{}\", this is \"{}\"", file, state->node, node_.name));
+    return set_aside(fmt::format("state file \"{}\" is of node \"{}\", this is \"{}\"",
+                                 state_.path().string(), state->node, node_.name));
   // A claim of it may be prepared again without a change, and so without a write.
   if (!state_.sync().ok()) save_owed_ = true;
   return std::optional<State>(*std::move(state));
@@ -96,8 +84,7 @@ Result<Books::Loaded> Books::load() {
     } else {
       out.warnings.push_back(
           fmt::format("claim {} is known from its CDI file alone, without its name; CPUs {} are held until "
-                      "it is prepared "
-                      "again or unprepared",
+                      "it is prepared again or unprepared",
                       uid.get(), claim.cpus.to_string()));
     }
   }
@@ -173,26 +160,25 @@ Status Books::save() {
   return s;
 }
 
-// Undoes what prepare() did in the ledger for these orders.
-void Books::give_back(const std::vector<PrepareOrder>& orders,
-                      const std::map<ClaimUid, ledger::Claim>& before) {
+// Undoes what prepare() did in the ledger for these claims.
+void Books::give_back(const std::set<ClaimUid>& fresh, const std::map<ClaimUid, ledger::Claim>& before) {
   const Locked lock(mutex_);
-  for (const PrepareOrder& order : orders) ledger_.abort(order.uid);
+  for (const ClaimUid& uid : fresh) ledger_.abort(uid);
   for (const auto& [uid, claim] : before) (void)ledger_.adopt(uid, claim);  // what they held is free again
 }
 
 std::vector<Result<ledger::Claim>> Books::prepare(const std::vector<PrepareOrder>& orders) {
-  std::vector<PrepareOrder> distinct;
+  std::vector<const PrepareOrder*> distinct;
   std::map<ClaimUid, std::size_t> place;
   for (const PrepareOrder& order : orders) {
-    if (place.emplace(order.uid, distinct.size()).second) distinct.push_back(order);
+    if (place.emplace(order.uid, distinct.size()).second) distinct.push_back(&order);
   }
   const std::vector<Result<ledger::Claim>> done = prepare_distinct(distinct);
   std::vector<Result<ledger::Claim>> out;
   out.reserve(orders.size());
   for (const PrepareOrder& order : orders) {
     const std::size_t at = place.at(order.uid);
-    if (order.requests == distinct[at].requests) {
+    if (order.requests == distinct[at]->requests) {
       out.push_back(done[at]);
     } else {
       out.push_back(make_error(Errc::kUnavailable,
@@ -203,36 +189,33 @@ std::vector<Result<ledger::Claim>> Books::prepare(const std::vector<PrepareOrder
   return out;
 }
 
-std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<PrepareOrder>& orders) {
+std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<const PrepareOrder*>& orders) {
   std::vector<Result<ledger::Claim>> out;
   out.reserve(orders.size());
-  std::vector<PrepareOrder> fresh;
+  std::set<ClaimUid> fresh;
   std::map<ClaimUid, ledger::Claim> before;  // of those that were held already
   bool changed = save_owed_;
   {
     const Locked lock(mutex_);
-    for (const PrepareOrder& order : orders) {
-      const auto known = ledger_.claims().find(order.uid);
+    for (const PrepareOrder* order : orders) {
+      const auto known = ledger_.claims().find(order->uid);
       std::optional<ledger::Claim> old;
       if (known != ledger_.claims().end()) old = known->second;
-      out.push_back(ledger_.prepare(order.uid, order.ns, order.name, order.requests));
+      out.push_back(ledger_.prepare(order->uid, order->ns, order->name, order->requests));
       if (!out.back().ok()) continue;
-      unconfirmed_.erase(order.uid);
+      unconfirmed_.erase(order->uid);
       if (!out.back()->committed) {
-        fresh.push_back(order);
-        if (old) before.emplace(order.uid, *old);
+        fresh.insert(order->uid);
+        if (old) before.emplace(order->uid, *old);
       }
       changed = changed || !old || !(*old == *out.back());
     }
   }
-  const auto is_fresh = [&](const ClaimUid& uid) {
-    return std::any_of(fresh.begin(), fresh.end(), [&](const PrepareOrder& o) { return o.uid == uid; });
-  };
   if (changed) {
     if (Status s = save(); !s.ok()) {
       give_back(fresh, before);
       for (std::size_t i = 0; i < orders.size(); ++i) {
-        if (!out[i].ok() || !is_fresh(orders[i].uid)) continue;
+        if (!out[i].ok() || !fresh.contains(orders[i]->uid)) continue;
         out[i] = make_error(Errc::kUnavailable, "the state file cannot be written, nothing was prepared: {}",
                             s.error().text);
       }
@@ -240,7 +223,7 @@ std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<Pre
   }
   for (std::size_t i = 0; i < orders.size(); ++i) {
     if (!out[i].ok()) continue;
-    const ClaimUid& uid = orders[i].uid;
+    const ClaimUid& uid = orders[i]->uid;
     Status written = cdi_.write_claim(uid, out[i]->cpus);
     if (written.ok()) {
       const Locked lock(mutex_);
@@ -251,7 +234,7 @@ std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<Pre
     const auto old = before.find(uid);
     if (old != before.end() && old->second.cpus != out[i]->cpus) (void)cdi_.remove_claim(uid);
     // A file that may be there counts: its claim stays held, and the next prepare or unprepare settles it.
-    if (is_fresh(uid) && old == before.end() && !cdi_.may_have(uid)) {
+    if (fresh.contains(uid) && old == before.end() && !cdi_.may_have(uid)) {
       const Locked lock(mutex_);
       ledger_.abort(uid);
       save_owed_ = true;

@@ -93,8 +93,8 @@ class Books {
  private:
   Result<std::optional<State>> read_state(Loaded& out);
   Status write_state();
-  std::vector<Result<ledger::Claim>> prepare_distinct(const std::vector<PrepareOrder>& orders);
-  void give_back(const std::vector<PrepareOrder>& orders, const std::map<ClaimUid, ledger::Claim>& before);
+  std::vector<Result<ledger::Claim>> prepare_distinct(const std::vector<const PrepareOrder*>& orders);
+  void give_back(const std::set<ClaimUid>& fresh, const std::map<ClaimUid, ledger::Claim>& before);
 
   const Node& node_;
   std::string boot_id_;

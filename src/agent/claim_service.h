@@ -43,7 +43,7 @@ class ClaimService final : public kubelet::Handler {
     std::function<Status()> may_prepare;  // an error refuses every prepare, retryably
     std::function<void()> pool_grew;      // after a release
     std::function<void(bool registered, const std::string& error)> registration;
-    std::function<void(const PodRef& pod, std::string_view reason, const std::string& text)> tell_pod{};
+    TellPod tell_pod{};
   };
 
   ClaimService(const Node& node, std::shared_ptr<const Machine> machine, Books& books, Worker& worker,

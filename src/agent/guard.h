@@ -6,10 +6,10 @@
 //
 // The lock is flock() on <cdi dir>/.dracpu.lock. It ends with the process however that dies. After locking,
 // the path is compared with the locked file: somebody may have replaced it between opening and locking.
-// A standby waits for it in the kernel (LockWait), so it has the lock as soon as the other process is gone
-// and costs nothing until then. Errors  kUnavailable  the folder or file cannot be made or locked, or lies on
-// a network file system, where a
-//                       lock proves nothing; the text says what to do
+// A standby waits for it in the kernel (LockWait): it has the lock as soon as the other process is gone.
+//
+// Errors  kUnavailable  the folder or file cannot be made or locked, or lies on a network file system; the
+//                       text says what to do
 // Threads One object, one thread.
 
 #ifndef DRACPU_AGENT_GUARD_H_

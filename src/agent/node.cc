@@ -10,6 +10,7 @@
 #include <cctype>
 
 #include "alloc/pick.h"
+#include "base/file.h"
 #include "base/strings.h"
 #include "config/overlay.h"
 #include "device/build.h"
@@ -45,6 +46,11 @@ Result<topology::ReadOptions> machine_files(const std::filesystem::path& root,
     out.overlay = *std::move(files);
   }
   return out;
+}
+
+std::string boot_id() {
+  Result<std::string> id = read_file("/proc/sys/kernel/random/boot_id");
+  return id.ok() ? std::string(trim(*id)) : std::string();
 }
 
 Result<Node> build_node(const config::Config& config) {

@@ -42,6 +42,8 @@ struct Machine {
 // Files below `root` (empty: "/"), behind those of a sysfs overlay file (empty: none).
 Result<topology::ReadOptions> machine_files(const std::filesystem::path& root,
                                             const std::filesystem::path& overlay);
+// Of the running kernel, new with each boot; empty if it cannot be read.
+std::string boot_id();
 Result<Node> build_node(const config::Config& config);
 Result<std::shared_ptr<const Machine>> read_machine(const Node& node);
 // How claims of this node get their CPUs; keeps the layout alive.

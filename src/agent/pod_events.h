@@ -3,9 +3,8 @@
 
 // Events on pods: why a claim or container was refused, or does not run where its claim says.
 //
-// Output   core/v1 Events of type Warning, sent and forgotten: nothing waits for the answer, and a lost one
-// is
-//          lost. The same about the same pod at most every five minutes; 20 at once, then one in a second.
+// Output   core/v1 Events of type Warning, sent and forgotten: nothing waits for the answer.
+//          The same about the same pod at most every five minutes; 20 at once, then one in a second.
 // Threads  Any.
 
 #ifndef DRACPU_AGENT_POD_EVENTS_H_
@@ -28,6 +27,9 @@ struct PodRef {
   std::string uid;
 };
 
+// Something about this pod that its owner should know; `reason` is one word, as kubectl shows it.
+using TellPod = std::function<void(const PodRef& pod, std::string_view reason, const std::string& text)>;
+
 class PodEvents {
  public:
   using Clock = std::chrono::steady_clock;
@@ -36,7 +38,6 @@ class PodEvents {
 
   PodEvents(const Node& node, Send send) : node_(node), send_(std::move(send)) {}
 
-  // `reason` is one word, as kubectl shows it.
   void warn(const PodRef& pod, std::string_view reason, std::string_view text,
             Clock::time_point now = Clock::now());
 

@@ -5,9 +5,9 @@
 //
 // Own state counts. But a CDI file of a claim that it does not know shows that another driver worked
 // meanwhile: then the state is stale, and CDI files win where the two disagree. Where a single claim
-// disagrees and nothing else is odd, the state counts, unless a container runs with what the file says: that
-// is found at Synchronize
-// (`disputed`).
+// disagrees and nothing else is odd, the state counts, unless a container runs with what the file says:
+// that is found at Synchronize (`disputed`).
+//
 // Threads Pure.
 
 #ifndef DRACPU_AGENT_RECONCILE_H_

@@ -105,9 +105,9 @@ void add_control_routes(observe::HttpServer& control, const config::Config& conf
   });
   control.route_put("/loglevel", [](const observe::HttpRequest& request) {
     const std::optional<int> level = parse_number<int>(request.query_value("v"));
-    if (!level || *level < 0 || *level > observe::kMostVerbose) {
+    if (!level || *level < 0 || *level > config::kMostVerbose) {
       return observe::HttpResponse{
-          400, fmt::format("v must be a whole number from 0 to {}\n", observe::kMostVerbose)};
+          400, fmt::format("v must be a whole number from 0 to {}\n", config::kMostVerbose)};
     }
     log_info(0, "Log level switched", {{"from", observe::log_level()}, {"to", *level}});
     observe::set_log_level(*level);

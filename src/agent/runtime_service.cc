@@ -3,7 +3,6 @@
 
 #include "agent/runtime_service.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
@@ -24,6 +23,8 @@ constexpr std::chrono::seconds kPushLimit{20};
 ledger::ContainerFacts facts_of(const nri::ContainerInfo& c) {
   return {c.id, {c.pod_uid, c.name}, c.pod_namespace + "/" + c.pod_name, &c.env, c.cpus};
 }
+
+PodRef pod_of(const nri::ContainerInfo& c) { return {c.pod_namespace, c.pod_name, c.pod_uid.get()}; }
 
 std::vector<nri::ContainerUpdate> to_wire(std::vector<ledger::Update> updates) {
   std::vector<nri::ContainerUpdate> out;
@@ -99,11 +100,9 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_synchronize(
                                                    {"container", f.container},
                                                    {"containerID", f.id.get()},
                                                    {"err", f.what.text}});
-    const auto at = std::find_if(containers.begin(), containers.end(),
-                                 [&f](const nri::ContainerInfo& c) { return c.id == f.id; });
-    if (at != containers.end() && hooks_.tell_pod) {
-      hooks_.tell_pod({at->pod_namespace, at->pod_name, at->pod_uid.get()}, "ContainerNotPinned",
-                      fmt::format("container \"{}\" runs in the shared pool: {}", at->name, f.what.text));
+    if (hooks_.tell_pod) {
+      hooks_.tell_pod(pod_of(containers[f.index]), "ContainerNotPinned",
+                      fmt::format("container \"{}\" runs in the shared pool: {}", f.container, f.what.text));
     }
   }
   metrics_.claim_conflicts.set(books_.conflicts() + result.findings.size());
@@ -181,8 +180,7 @@ Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& co
               {"reason", name_of(placed.error().code)},
               {"err", placed.error().text}});
     if (hooks_.tell_pod) {
-      hooks_.tell_pod({container.pod_namespace, container.pod_name, container.pod_uid.get()},
-                      "ContainerRefused",
+      hooks_.tell_pod(pod_of(container), "ContainerRefused",
                       fmt::format("container \"{}\": {}", container.name, placed.error().text));
     }
     return std::move(placed).error();

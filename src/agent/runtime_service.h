@@ -34,8 +34,7 @@ class RuntimeService final : public nri::Handler {
   struct Hooks {
     std::function<void()> synchronized;
     std::function<void(const std::string& reason)> disconnected;
-    // Something about this pod that its owner should know; `reason` is one word.
-    std::function<void(const PodRef& pod, std::string_view reason, const std::string& text)> tell_pod{};
+    TellPod tell_pod{};
   };
   using Push = std::function<Status(const std::vector<nri::ContainerUpdate>& updates,
                                     std::chrono::milliseconds timeout)>;

@@ -58,10 +58,7 @@ Session::Session(const Node& node, std::shared_ptr<const Machine> machine, const
                   note_takeover("runtime", runtime_noted_);
                   wake_.notify();
                 },
-                [this](const std::string& reason) { health_.set_failed("nri", reason); },
-                [this](const PodRef& pod, std::string_view reason, const std::string& text) {
-                  events_.warn(pod, reason, text);
-                }}),
+                [this](const std::string& reason) { health_.set_failed("nri", reason); }, tell_pod()}),
       events_(node,
               [this](std::string path, std::string body) { post_event(std::move(path), std::move(body)); }) {}
 
@@ -84,6 +81,12 @@ Status Session::start_files() {
             {"newBoot", loaded->new_boot}});
   // A write costs two syncs: only when what is on disk is not what we hold.
   return loaded->from_cdi > 0 || loaded->new_boot || !loaded->warnings.empty() ? books_.save() : ok_status();
+}
+
+TellPod Session::tell_pod() {
+  return [this](const PodRef& pod, std::string_view reason, const std::string& text) {
+    events_.warn(pod, reason, text);
+  };
 }
 
 // Nothing waits for it; what failed is told once, since without the right to do so all of them fail.
@@ -223,9 +226,7 @@ TermEnd Session::serve() {
   ClaimService::Hooks hooks;
   hooks.may_prepare = [this] { return runtime_.may_prepare(); };
   hooks.pool_grew = [this] { runtime_.pool_grew(); };
-  hooks.tell_pod = [this](const PodRef& pod, std::string_view reason, const std::string& text) {
-    events_.warn(pod, reason, text);
-  };
+  hooks.tell_pod = tell_pod();
   hooks.registration = [this](bool registered, const std::string& error) {
     on_registration(registered, error);
   };

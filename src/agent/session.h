@@ -70,6 +70,7 @@ class Session {
   void report_lost_cpus();
   void report_config_conflict();
   void rewrite_cdi();
+  TellPod tell_pod();
   void post_event(std::string path, std::string body);
   bool wait_for_runtime();
   void tick(Clock::time_point now);

@@ -199,4 +199,13 @@ Result<State> decode_state(std::string_view text_in) {
   return out;
 }
 
+Result<State> load_state(store::StateFile& file) {
+  const Result<std::string> payload = file.load();
+  if (!payload.ok()) return payload.error();
+  Result<State> state = decode_state(*payload);
+  if (!state.ok())
+    return std::move(state).error().while_doing(fmt::format("state file \"{}\"", file.path().string()));
+  return state;
+}
+
 }  // namespace dracpu::agent

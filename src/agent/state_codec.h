@@ -7,7 +7,7 @@
 //  "results":[{"request","pool","device","shareID","cpus"}]}]}
 // Fields that this release does not know, of a later minor version, are kept as text and written back.
 // Errors  kCorrupt names the JSON path that is missing or has the wrong type.
-// Threads Pure.
+// Threads Pure, but for load_state(), which is as the file's load().
 
 #ifndef DRACPU_AGENT_STATE_CODEC_H_
 #define DRACPU_AGENT_STATE_CODEC_H_
@@ -19,6 +19,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "ledger/ledger.h"
+#include "store/state_file.h"
 
 namespace dracpu::agent {
 
@@ -38,6 +39,8 @@ struct State {
 
 std::string encode_state(const State& state);
 Result<State> decode_state(std::string_view json);
+// The file's content, decoded; every error names the file.
+Result<State> load_state(store::StateFile& file);
 
 }  // namespace dracpu::agent
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-// A node of eight CPUs (one socket, one NUMA node, a core each) with folders of its own, for tests.
+// A node with folders of its own, for tests and benchmarks: eight CPUs (one socket, one NUMA node, a core
+// each), or another machine.
 
 #ifndef DRACPU_AGENT_TEST_NODE_H_
 #define DRACPU_AGENT_TEST_NODE_H_
@@ -18,28 +19,16 @@ namespace dracpu::agent {
 
 class TestNode {
  public:
-  TestNode() : dir(std::filesystem::temp_directory_path() / ("dracpu-agent-test-" + random_hex(6))) {
+  TestNode() : TestNode(eight_cpus(), std::filesystem::temp_directory_path()) {}
+  TestNode(topology::Topology topology, const std::filesystem::path& parent)
+      : dir(parent / ("dracpu-agent-test-" + random_hex(6))) {
     std::filesystem::create_directories(dir);
     node.name = "node1";
     node.config.runtime.cdi_dir = dir / "cdi";
     node.config.runtime.kubelet_root_dir = dir / "kubelet";
-    topology::Topology& t = machine.topology;
-    for (std::uint32_t cpu = 0; cpu < 8; ++cpu) {
-      topology::Cpu c;
-      c.id = CpuId(cpu);
-      c.socket = SocketId(0);
-      c.node = NumaNodeId(0);
-      c.core = cpu;
-      t.cpus[c.id] = c;
-      t.cores.push_back({CpuSet{cpu}});
-      t.usable.insert(c.id);
-    }
-    t.online = t.usable;
-    t.sockets[SocketId(0)] = t.usable;
-    t.nodes[NumaNodeId(0)].id = NumaNodeId(0);
-    t.nodes[NumaNodeId(0)].cpus = t.usable;
-    machine.managed = t.usable;
-    machine.layout = std::make_shared<const alloc::Layout>(t);
+    machine.topology = std::move(topology);
+    machine.managed = machine.topology.usable;
+    machine.layout = std::make_shared<const alloc::Layout>(machine.topology);
   }
   ~TestNode() { std::filesystem::remove_all(dir); }
   TestNode(const TestNode&) = delete;
@@ -55,6 +44,26 @@ class TestNode {
   std::filesystem::path dir;
   Node node;
   Machine machine;
+
+ private:
+  static topology::Topology eight_cpus() {
+    topology::Topology t;
+    for (std::uint32_t cpu = 0; cpu < 8; ++cpu) {
+      topology::Cpu c;
+      c.id = CpuId(cpu);
+      c.socket = SocketId(0);
+      c.node = NumaNodeId(0);
+      c.core = cpu;
+      t.cpus[c.id] = c;
+      t.cores.push_back({CpuSet{cpu}});
+      t.usable.insert(c.id);
+    }
+    t.online = t.usable;
+    t.sockets[SocketId(0)] = t.usable;
+    t.nodes[NumaNodeId(0)].id = NumaNodeId(0);
+    t.nodes[NumaNodeId(0)].cpus = t.usable;
+    return t;
+  }
 };
 
 }  // namespace dracpu::agent

@@ -4,8 +4,8 @@
 #include "cli/ask.h"
 
 #include <chrono>
+#include <optional>
 
-#include "base/file.h"
 #include "cli/process.h"
 #include "config/load.h"
 #include "config/migrate.h"
@@ -15,7 +15,6 @@ namespace dracpu::cli {
 namespace {
 
 constexpr std::chrono::seconds kAnswerLimit{3};
-constexpr std::size_t kFileLimit = std::size_t{1} << 20U;
 
 std::string address_of(const CommandLine& line) {
   if (!line.address.empty()) return line.address;
@@ -26,11 +25,6 @@ std::string address_of(const CommandLine& line) {
 int no_answer(const Error& error) {
   complain(error.text);
   return error.code == Errc::kInvalidInput ? kBadInput : kFailed;
-}
-
-int bad_input(const Error& error) {
-  complain(error.text);
-  return kBadInput;
 }
 
 int show_answer(const Result<observe::HttpReply>& reply) {
@@ -50,15 +44,13 @@ int check(const CommandLine& line) {
 }
 
 int migrate(const CommandLine& line) {
-  config::FileText file;
+  std::optional<config::FileText> file;
   if (line.flags.config) {
-    Result<std::string> text = read_file(*line.flags.config, kFileLimit);
-    if (!text.ok())
-      return bad_input(
-          std::move(text).error().while_doing(fmt::format("config file \"{}\"", *line.flags.config)));
-    file = {*line.flags.config, *std::move(text)};
+    Result<config::FileText> read = config::read_config_file(*line.flags.config);
+    if (!read.ok()) return bad_input(read.error());
+    file = *std::move(read);
   }
-  const Result<config::Migrated> got = config::migrate(line.flags, line.flags.config ? &file : nullptr);
+  const Result<config::Migrated> got = config::migrate(line.flags, file ? &*file : nullptr);
   if (!got.ok()) return bad_input(got.error());
   for (const std::string& note : got->notes) complain(note);
   return print_result(got->text, kOk);

@@ -16,7 +16,6 @@
 #include "base/strings.h"
 #include "cli/go_flags.h"
 #include "cli/usage.h"
-#include "observe/log.h"
 #include "observe/metrics.h"
 
 namespace dracpu::cli {
@@ -203,17 +202,21 @@ bool has_help(const SplitLine& line) {
                      [](const GivenFlag& f) { return f.name == "help"; });
 }
 
+// Takes a leading word that is no flag.
+std::string take_word(std::vector<std::string>& args) {
+  if (args.empty() || args.front().starts_with('-')) return {};
+  std::string word = args.front();
+  args.erase(args.begin());
+  return word;
+}
+
 CommandLine parse_health(std::vector<std::string> args) {
   constexpr std::array<KnownFlag, 2> kFlags = {
       {{"address", FlagKind::kValue}, {"timeout", FlagKind::kValue}}};
   CommandLine out;
   out.kind = CommandLine::Kind::kHealth;
   out.timeout_seconds = 3;
-  std::string question;
-  if (!args.empty() && !args.front().starts_with('-')) {
-    question = args.front();
-    args.erase(args.begin());
-  }
+  const std::string question = take_word(args);
   const Result<SplitLine> line = split_flags(args, kFlags);
   if (!line) return bad_line(line.error().text, kHealthUsage);
   if (has_help(*line)) return print(kHealthUsage);
@@ -286,15 +289,6 @@ CommandLine parse_gatherinfo(const std::vector<std::string>& args) {
   return out;
 }
 
-// A read-only subcommand whose flags all take a value.
-// Takes a leading word that is no flag.
-std::string take_word(std::vector<std::string>& args) {
-  if (args.empty() || args.front().starts_with('-')) return {};
-  std::string word = args.front();
-  args.erase(args.begin());
-  return word;
-}
-
 CommandLine parse_config(std::vector<std::string> args) {
   const std::string action = take_word(args);
   const std::string file = action == "check" || action == "migrate" ? take_word(args) : "";
@@ -346,9 +340,9 @@ CommandLine parse_log_level(std::vector<std::string> args) {
   out.kind = CommandLine::Kind::kLogLevel;
   if (!level.empty()) {
     out.log_level = parse_number<int>(level);
-    if (!out.log_level || *out.log_level < 0 || *out.log_level > observe::kMostVerbose) {
+    if (!out.log_level || *out.log_level < 0 || *out.log_level > config::kMostVerbose) {
       return bad_line(
-          fmt::format("level \"{}\" must be a whole number from 0 to {}", level, observe::kMostVerbose),
+          fmt::format("level \"{}\" must be a whole number from 0 to {}", level, config::kMostVerbose),
           kLogLevelUsage);
     }
   }
@@ -356,6 +350,7 @@ CommandLine parse_log_level(std::vector<std::string> args) {
   return out;
 }
 
+// A read-only subcommand whose flags all take a value.
 struct ReadOnly {
   std::string_view name;
   CommandLine::Kind kind;

@@ -23,11 +23,6 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxValues = 2'000'000;  // some ten thousand claims
 
-int bad_input(const Error& error) {
-  complain(error.text);
-  return kBadInput;
-}
-
 struct NodeAndMachine {
   agent::Node node;
   std::shared_ptr<const agent::Machine> machine;
@@ -35,9 +30,7 @@ struct NodeAndMachine {
 
 // As the daemon would read them with this file; warnings go to standard error.
 Result<NodeAndMachine> load(const CommandLine& line) {
-  config::Flags flags;
-  if (!line.config_file.empty()) flags.config = line.config_file;
-  Result<config::Loaded> loaded = config::load(flags, environment());
+  Result<config::Loaded> loaded = load_config(line.config_file);
   if (!loaded.ok()) return std::move(loaded).error();
   if (!line.sysfs_root.empty()) loaded->config.node.host_root = line.sysfs_root;
   NodeAndMachine out;
@@ -233,9 +226,8 @@ int run_plan(const CommandLine& line) {
     input.free = *std::move(free);
   }
   if (!line.state_file.empty()) {
-    Result<std::string> payload = store::StateFile(line.state_file).load();
-    if (!payload.ok()) return bad_input(std::move(payload).error().while_doing("flag --state"));
-    Result<agent::State> state = agent::decode_state(*payload);
+    store::StateFile file(line.state_file);
+    Result<agent::State> state = agent::load_state(file);
     if (!state.ok()) return bad_input(std::move(state).error().while_doing("flag --state"));
     input.held = std::move(state->claims);
   }

@@ -30,4 +30,15 @@ int print_result(std::string_view text, int status) { return put(stdout, text) ?
 
 void complain(std::string_view text) { put(stderr, fmt::format("dracpu: {}\n", text)); }
 
+int bad_input(const Error& error) {
+  complain(error.text);
+  return kBadInput;
+}
+
+Result<config::Loaded> load_config(const std::string& file) {
+  config::Flags flags;
+  if (!file.empty()) flags.config = file;
+  return config::load(flags, environment());
+}
+
 }  // namespace dracpu::cli

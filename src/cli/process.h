@@ -9,6 +9,7 @@
 #define DRACPU_CLI_PROCESS_H_
 
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 #include "config/load.h"
@@ -31,6 +32,11 @@ int print_result(std::string_view text, int status);
 
 // "dracpu: TEXT" on standard error.
 void complain(std::string_view text);
+// The same for an error of what was given: kBadInput.
+int bad_input(const Error& error);
+
+// As the driver would read it; without a file if `file` is empty.
+Result<config::Loaded> load_config(const std::string& file);
 
 }  // namespace dracpu::cli
 

@@ -10,9 +10,8 @@
 #include <set>
 #include <vector>
 
+#include "agent/node.h"
 #include "agent/state_codec.h"
-#include "base/file.h"
-#include "base/strings.h"
 #include "base/time_text.h"
 #include "cli/process.h"
 #include "config/load.h"
@@ -33,9 +32,7 @@ struct Facts {
 
 Result<std::filesystem::path> path_of(const CommandLine& line) {
   if (!line.state_file.empty()) return std::filesystem::path(line.state_file);
-  config::Flags flags;
-  if (!line.config_file.empty()) flags.config = line.config_file;
-  Result<config::Loaded> loaded = config::load(flags, environment());
+  Result<config::Loaded> loaded = load_config(line.config_file);
   if (!loaded.ok()) return std::move(loaded).error();
   return config::state_file(loaded->config);
 }
@@ -44,17 +41,14 @@ Result<Facts> read(const std::filesystem::path& path) {
   Facts out;
   out.path = path;
   store::StateFile file(path);
-  Result<std::string> payload = file.load();
-  if (!payload.ok()) return std::move(payload).error();
+  Result<agent::State> state = agent::load_state(file);
+  if (!state.ok()) return std::move(state).error();
+  out.state = *std::move(state);
   out.version = file.version();
   if (::stat(path.c_str(), &out.file) != 0)
     return make_error(Errc::kUnavailable, "look at \"{}\": {}", path.string(), errno_text(errno));
-  Result<agent::State> state = agent::decode_state(*payload);
-  if (!state.ok())
-    return std::move(state).error().while_doing(fmt::format("state file \"{}\"", path.string()));
-  out.state = *std::move(state);
-  const Result<std::string> boot = read_file("/proc/sys/kernel/random/boot_id");
-  out.this_boot = boot.ok() && trim(*boot) == out.state.boot_id;
+  const std::string boot = agent::boot_id();
+  out.this_boot = !boot.empty() && boot == out.state.boot_id;
   return out;
 }
 
@@ -133,10 +127,7 @@ std::vector<std::string> findings_of(const Facts& f) {
 
 int run_state(const CommandLine& line) {
   const Result<std::filesystem::path> path = path_of(line);
-  if (!path.ok()) {
-    complain(path.error().text);
-    return kBadInput;
-  }
+  if (!path.ok()) return bad_input(path.error());
   const Result<Facts> facts = read(*path);
   if (!facts.ok()) {
     const bool is_damaged = facts.error().code == Errc::kCorrupt || facts.error().code == Errc::kUnsupported;

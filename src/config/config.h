@@ -25,6 +25,7 @@ enum class GrowPool { kAuto, kNextHook };
 enum class LogFormat { kText, kJson };
 enum class Format { kFlagsOnly, kV1Alpha1, kV1Beta1 };
 
+inline constexpr int kMostVerbose = 10;  // log level
 inline constexpr const char* kControlSocket = "/run/dracpu/control.sock";
 
 struct Config {

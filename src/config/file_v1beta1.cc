@@ -102,7 +102,6 @@ class Reader {
   }
 
   void read_observe(const YamlNode& node) {
-    constexpr int kMostVerbose = 10;
     Section s = section(node, "observe.");
     s.text("bindAddress", out_.config.observe.bind_address);
     s.text("statusPage", out_.config.observe.status_page);

@@ -40,6 +40,7 @@ struct Flags {
   std::optional<std::string> sysfs_overlay;
   std::optional<int> verbosity;
   std::optional<std::string> vmodule;
+  friend bool operator==(const Flags&, const Flags&) = default;
 };
 
 struct Env {
@@ -67,6 +68,9 @@ struct FileText {
 };
 
 Result<Loaded> load(const Flags& flags, const Env& env);
+
+// The file that --config names.
+Result<FileText> read_config_file(const std::string& name);
 
 // The same without reading: `file` is what load() has read, or nullptr.
 Result<Loaded> resolve(const Flags& flags, const Env& env, const FileText* file);

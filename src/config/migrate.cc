@@ -3,7 +3,6 @@
 
 #include "config/migrate.h"
 
-#include <array>
 #include <map>
 
 #include "base/strings.h"
@@ -70,47 +69,12 @@ Comments comments_of(std::string_view text) {
   return out;
 }
 
-struct Row {
-  std::string_view section;
-  std::string_view key;
-  std::string_view old_key;  // empty: only a flag says it
-  std::string value;
-  std::string usual;
-};
-
-std::vector<Row> rows_of(const Config& c) {
-  const Config d;
-  const auto text = [](const std::filesystem::path& p) { return yaml_quoted(p.string()); };
-  const auto reserved = [](const CpuSet& cpus) {
-    return yaml_quoted(cpus.empty() ? "none" : cpus.to_string());
-  };
-  const auto yes = [](bool b) { return std::string(b ? "true" : "false"); };
-  const auto word = [](auto e) { return std::string(name_of(e)); };
-  return {
-      {"node", "name", "hostnameOverride", yaml_quoted(c.node.name), yaml_quoted(d.node.name)},
-      {"node", "reservedCPUs", "reservedCPUs", reserved(c.node.reserved_cpus), ""},
-      {"node", "sysfsOverlay", "sysfsOverlay", text(c.node.sysfs_overlay), text(d.node.sysfs_overlay)},
-      {"cpu", "devices", "cpuDeviceMode", word(c.cpu.devices), word(d.cpu.devices)},
-      {"cpu", "groupBy", "groupBy", word(c.cpu.group_by), word(d.cpu.group_by)},
-      {"cpu", "allocator", "allocator", word(c.cpu.allocator), word(d.cpu.allocator)},
-      {"publish", "pcieRoots", "", yes(c.publish.pcie_roots), yes(d.publish.pcie_roots)},
-      {"publish", "nodeAllocatableMapping", "publishNodeAllocatableResourceMapping",
-       yes(c.publish.node_allocatable_mapping), yes(d.publish.node_allocatable_mapping)},
-      {"runtime", "kubeletRootDir", "", text(c.runtime.kubelet_root_dir), text(d.runtime.kubelet_root_dir)},
-      {"runtime", "kubeconfig", "kubeconfig", text(c.runtime.kubeconfig), text(d.runtime.kubeconfig)},
-      {"observe", "bindAddress", "", yaml_quoted(c.observe.bind_address),
-       yaml_quoted(d.observe.bind_address)},
-      {"observe", "verbosity", "", fmt::format("{}", c.observe.verbosity),
-       fmt::format("{}", d.observe.verbosity)},
-  };
-}
-
 std::string write(const Config& config, const Comments& comments) {
   std::string out;
   for (const std::string& line : comments.top) out += line + "\n";
   out += fmt::format("apiVersion: {}\nkind: DriverConfiguration\n", kV1Beta1);
   std::string_view section;
-  for (const Row& row : rows_of(config)) {
+  for (const FieldText& row : fields_of(config)) {
     const auto above = comments.above.find(row.old_key);
     const auto behind = comments.behind.find(row.old_key);
     const bool has_comment =
@@ -144,11 +108,8 @@ Result<Migrated> migrate(const Flags& flags, const FileText* file) {
   if (!before.ok()) return std::move(before).error();
   Migrated out;
   if (flags.vmodule) out.notes.emplace_back("--vmodule has no key in the file; keep the flag");
-  const bool has_flags = only.kubeconfig || only.bind_address || only.expose_pcie_roots ||
-                         only.kubelet_root_dir || only.cpu_device_mode || only.group_by ||
-                         only.reserved_cpus || only.hostname_override || only.sysfs_overlay || only.verbosity;
   if (before->config.format == Format::kV1Beta1) {
-    if (has_flags)
+    if (only != Flags{})
       return make_error(Errc::kInvalidInput,
                         "config file \"{}\" has the new form already; write what the flags say into it",
                         file->name);

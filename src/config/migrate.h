@@ -4,10 +4,9 @@
 // The v1alpha1 file and the deprecated flags, written as one v1beta1 file that means the same.
 //
 // Comments of the file move with their keys; those that stand alone stay in order at the top and the end.
-// Only what was stated or differs from its default is written, and reservedCPUs, which the new form wants
-// stated. Errors  As load() for what is read. kInternal if the new text does not mean the same: it is read
-// back and
-//         compared before it is returned.
+// Written is what differs from its default or has a comment, and reservedCPUs, which has to be stated.
+//
+// Errors  As load() for what is read. kInternal if the new text, read back, does not mean the same.
 // Threads A value.
 
 #ifndef DRACPU_CONFIG_MIGRATE_H_

@@ -130,6 +130,17 @@ std::string lower(std::string_view text);
 Status read_v1alpha1(const YamlNode& root, const std::string& file, Settings& out);
 Status read_v1beta1(const YamlNode& root, const std::string& file, Settings& out);
 
+// One field of the nested form, as text.
+struct FieldText {
+  std::string_view section;
+  std::string_view key;
+  std::string_view old_key;  // of the flat form; empty: it has none
+  std::string value;
+  std::string usual;  // the default
+};
+// All of them, in the order of the form.
+std::vector<FieldText> fields_of(const Config& config);
+
 inline constexpr std::string_view kV1Alpha1 = "v1alpha1";
 inline constexpr std::string_view kV1Beta1 = "dracpu/v1beta1";
 

@@ -26,30 +26,57 @@ std::string print_flat(const Config& c) {
 }
 
 std::string print_nested(const Config& c) {
-  const std::string reserved = c.node.reserved_cpus.empty() ? "none" : c.node.reserved_cpus.to_string();
   std::string out = fmt::format("apiVersion: {}\nkind: DriverConfiguration\n", kV1Beta1);
-  out += fmt::format("node:\n  name: {}\n  reservedCPUs: {}\n  sysfsOverlay: {}\n", yaml_quoted(c.node.name),
-                     yaml_quoted(reserved), quoted(c.node.sysfs_overlay));
-  out +=
-      fmt::format("cpu:\n  devices: {}\n  groupBy: {}\n  allocator: {}\n  preferL3: {}\n",
-                  name_of(c.cpu.devices), name_of(c.cpu.group_by), name_of(c.cpu.allocator), c.cpu.prefer_l3);
-  out += fmt::format("publish:\n  driverName: {}\n  pcieRoots: {}\n  nodeAllocatableMapping: {}\n",
-                     yaml_quoted(c.publish.driver_name), c.publish.pcie_roots,
-                     c.publish.node_allocatable_mapping);
-  out += "memory:\n  enabled: false\n";
-  out += fmt::format("state:\n  file: {}\n", quoted(state_file(c)));
-  out += fmt::format(
-      "runtime:\n  kubeletRootDir: {}\n  nriSocket: {}\n  cdiDir: {}\n  kubeconfig: {}\n  growPool: {}\n",
-      quoted(c.runtime.kubelet_root_dir), quoted(c.runtime.nri_socket), quoted(c.runtime.cdi_dir),
-      quoted(c.runtime.kubeconfig), name_of(c.runtime.grow_pool));
-  out += fmt::format(
-      "observe:\n  bindAddress: {}\n  statusPage: {}\n  events: {}\n  logFormat: {}\n  verbosity: {}\n",
-      yaml_quoted(c.observe.bind_address), yaml_quoted(c.observe.status_page), c.observe.events,
-      name_of(c.observe.log_format), c.observe.verbosity);
+  std::string_view section;
+  for (const FieldText& field : fields_of(c)) {
+    if (field.section != section) out += fmt::format("{}:\n", field.section);
+    section = field.section;
+    out += fmt::format("  {}: {}\n", field.key, field.value);
+  }
   return out;
 }
 
 }  // namespace
+
+std::vector<FieldText> fields_of(const Config& c) {
+  const Config d;
+  const auto reserved = [](const CpuSet& cpus) {
+    return yaml_quoted(cpus.empty() ? "none" : cpus.to_string());
+  };
+  const auto yes = [](bool b) { return std::string(b ? "true" : "false"); };
+  const auto word = [](auto e) { return std::string(name_of(e)); };
+  // Where the state lies follows from the kubelet's root unless it is stated.
+  Config unstated = c;
+  unstated.state.file.clear();
+  return {
+      {"node", "name", "hostnameOverride", yaml_quoted(c.node.name), yaml_quoted(d.node.name)},
+      {"node", "reservedCPUs", "reservedCPUs", reserved(c.node.reserved_cpus), ""},  // has to be stated
+      {"node", "sysfsOverlay", "sysfsOverlay", quoted(c.node.sysfs_overlay), quoted(d.node.sysfs_overlay)},
+      {"cpu", "devices", "cpuDeviceMode", word(c.cpu.devices), word(d.cpu.devices)},
+      {"cpu", "groupBy", "groupBy", word(c.cpu.group_by), word(d.cpu.group_by)},
+      {"cpu", "allocator", "allocator", word(c.cpu.allocator), word(d.cpu.allocator)},
+      {"cpu", "preferL3", "", yes(c.cpu.prefer_l3), yes(d.cpu.prefer_l3)},
+      {"publish", "driverName", "", yaml_quoted(c.publish.driver_name), yaml_quoted(d.publish.driver_name)},
+      {"publish", "pcieRoots", "", yes(c.publish.pcie_roots), yes(d.publish.pcie_roots)},
+      {"publish", "nodeAllocatableMapping", "publishNodeAllocatableResourceMapping",
+       yes(c.publish.node_allocatable_mapping), yes(d.publish.node_allocatable_mapping)},
+      {"memory", "enabled", "", "false", "false"},
+      {"state", "file", "", quoted(state_file(c)), quoted(state_file(unstated))},
+      {"runtime", "kubeletRootDir", "", quoted(c.runtime.kubelet_root_dir),
+       quoted(d.runtime.kubelet_root_dir)},
+      {"runtime", "nriSocket", "", quoted(c.runtime.nri_socket), quoted(d.runtime.nri_socket)},
+      {"runtime", "cdiDir", "", quoted(c.runtime.cdi_dir), quoted(d.runtime.cdi_dir)},
+      {"runtime", "kubeconfig", "kubeconfig", quoted(c.runtime.kubeconfig), quoted(d.runtime.kubeconfig)},
+      {"runtime", "growPool", "", word(c.runtime.grow_pool), word(d.runtime.grow_pool)},
+      {"observe", "bindAddress", "", yaml_quoted(c.observe.bind_address),
+       yaml_quoted(d.observe.bind_address)},
+      {"observe", "statusPage", "", yaml_quoted(c.observe.status_page), yaml_quoted(d.observe.status_page)},
+      {"observe", "events", "", yes(c.observe.events), yes(d.observe.events)},
+      {"observe", "logFormat", "", word(c.observe.log_format), word(d.observe.log_format)},
+      {"observe", "verbosity", "", fmt::format("{}", c.observe.verbosity),
+       fmt::format("{}", d.observe.verbosity)},
+  };
+}
 
 std::string to_yaml(const Config& config) {
   return config.format == Format::kV1Beta1 ? print_nested(config) : print_flat(config);

@@ -260,12 +260,17 @@ Result<Loaded> resolve(const Flags& flags, const Env& env, const FileText* file)
   return Loaded{std::move(c), std::move(s.warnings)};
 }
 
+Result<FileText> read_config_file(const std::string& name) {
+  Result<std::string> text = read_file(name, kFileLimit);
+  if (!text) return std::move(text).error().while_doing(fmt::format("config file \"{}\"", name));
+  return FileText{name, *std::move(text)};
+}
+
 Result<Loaded> load(const Flags& flags, const Env& env) {
   if (!flags.config || flags.config->empty()) return resolve(flags, env, nullptr);
-  Result<std::string> text = read_file(*flags.config, kFileLimit);
-  if (!text) return std::move(text).error().while_doing(fmt::format("config file \"{}\"", *flags.config));
-  const FileText file{*flags.config, *std::move(text)};
-  return resolve(flags, env, &file);
+  const Result<FileText> file = read_config_file(*flags.config);
+  if (!file) return file.error();
+  return resolve(flags, env, &*file);
 }
 
 }  // namespace dracpu::config

@@ -333,9 +333,13 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& given) {
   shared_ = 0;
   std::vector<const ContainerFacts*> exclusive;
   std::vector<const ContainerFacts*> shared;
+  const auto report = [&](const ContainerFacts& c, Error why) {
+    const auto index = static_cast<std::size_t>(&c - containers.data());
+    out.findings.push_back({index, c.id, c.pod, c.who.container, std::move(why)});
+  };
   const auto as_shared = [&](const ContainerFacts& c, Error why) {
     shared.push_back(&c);
-    out.findings.push_back({c.id, c.pod, c.who.container, std::move(why)});
+    report(c, std::move(why));
   };
   // Containers that the ledger already knows as owners come first, so that a second container with the same
   // claim cannot take it by being earlier in the list.
@@ -387,8 +391,7 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& given) {
     Container& container = containers_.at(c->id);
     CpuSet cpus = union_of(container.claims);
     if (cpus.empty()) {
-      out.findings.push_back({c->id, c->pod, c->who.container,
-                              make_error(Errc::kNoCapacity, "every CPU of its claims is offline")});
+      report(*c, make_error(Errc::kNoCapacity, "every CPU of its claims is offline"));
       continue;
     }
     if (told_by(c->cpus) != cpus) out.updates.push_back({c->id, cpus});

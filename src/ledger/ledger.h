@@ -106,6 +106,7 @@ struct Placement {
 
 // Something found at Synchronize that a person should know about.
 struct Finding {
+  std::size_t index = 0;  // of the container, in the list that was given
   ContainerId id;
   std::string pod;
   std::string container;

@@ -21,25 +21,29 @@ struct HttpRequest {
 
   // True for "?name", "?name=anything" and the same between "&".
   bool has_query(std::string_view name) const {
-    std::string_view rest = query;
-    while (!rest.empty()) {
-      const std::size_t end = rest.find('&');
-      const std::string_view item = rest.substr(0, end);
-      if (item.substr(0, item.find('=')) == name) return true;
-      rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-    }
-    return false;
+    return any_item([&](std::string_view item) { return item.substr(0, item.find('=')) == name; });
   }
   // The text after "name=", not decoded; empty if it is not there.
   std::string_view query_value(std::string_view name) const {
-    std::string_view rest = query;
-    while (!rest.empty()) {
+    std::string_view out;
+    any_item([&](std::string_view item) {
+      if (item.size() <= name.size() || !item.starts_with(name) || item[name.size()] != '=') return false;
+      out = item.substr(name.size() + 1);
+      return true;
+    });
+    return out;
+  }
+
+ private:
+  // True if `is_it` says so of one of the items between "&", in order.
+  template <typename F>
+  bool any_item(F&& is_it) const {
+    for (std::string_view rest = query; !rest.empty();) {
       const std::string_view item = rest.substr(0, rest.find('&'));
+      if (is_it(item)) return true;
       rest.remove_prefix(std::min(rest.size(), item.size() + 1));
-      if (item.size() > name.size() && item.starts_with(name) && item[name.size()] == '=')
-        return item.substr(name.size() + 1);
     }
-    return {};
+    return false;
   }
 };
 

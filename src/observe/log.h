@@ -45,7 +45,6 @@ using Fields = std::initializer_list<Field>;
 
 enum class LogFormat { kText, kJson };
 
-inline constexpr int kMostVerbose = 10;
 void set_log_level(int level);
 int log_level();
 void set_log_format(LogFormat format);

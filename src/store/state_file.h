@@ -7,9 +7,8 @@
 // Form    First line `dracpu-state MAJOR.MINOR sha256=HEX bytes=N`, then N bytes of payload. The checksum
 // covers the
 //         payload exactly as it lies on disk. What the payload means is the caller's business.
-// Version Within a MAJOR every release reads every MINOR: a field that is not there has a default, one that
-// is
-//         not known is kept. A file of a later MINOR keeps that number when it is written back.
+// Version Within a MAJOR every release reads every MINOR: a missing field has a default, an unknown one is
+//         kept. A file of a later MINOR keeps that number when it is written back.
 // Errors  load()  kNotFound     there is no file
 //                 kCorrupt      header or checksum is wrong, or the file is cut short
 //                 kUnsupported  another MAJOR: written by a release that this one cannot read
