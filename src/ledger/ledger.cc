@@ -173,6 +173,10 @@ bool Ledger::release(const ClaimUid& uid) {
   if (it == claims_.end()) return false;
   held_ -= it->second.cpus;
   claims_.erase(it);
+  // The claim may be prepared again, for others, before the runtime reports the end of its containers.
+  for (auto& [id, c] : containers_) {
+    if (std::erase(c.claims, uid) != 0) c.outlives = true;
+  }
   return true;
 }
 
@@ -229,10 +233,7 @@ CpuSet Ledger::union_of(const std::vector<ClaimUid>& claims) const {
 }
 
 CpuSet Ledger::due(const Container& container) const {
-  // A container that outlives one of its claims is about to be stopped: it is left as it is.
-  const bool has_all = std::all_of(container.claims.begin(), container.claims.end(),
-                                   [&](const ClaimUid& uid) { return claims_.contains(uid); });
-  return has_all ? union_of(container.claims) : CpuSet();
+  return container.outlives ? CpuSet() : union_of(container.claims);
 }
 
 void Ledger::put(const ContainerId& id, Container container) {
@@ -255,7 +256,7 @@ Result<Placement> Ledger::create(const ContainerFacts& container) {
           claims_.size());
     }
     out.cpus = now;
-    put(container.id, {container.who, Kind::kShared, {}, now});
+    put(container.id, {container.who, Kind::kShared, {}, now, false});
     return out;
   }
   Result<std::vector<ClaimUid>> claims = match_claims(container, *wanted);
@@ -291,7 +292,7 @@ Result<Placement> Ledger::create(const ContainerFacts& container) {
   }
   for (const ClaimUid& uid : *claims) claims_.at(uid).owner = container.who;
   out.claims = *claims;
-  put(container.id, {container.who, Kind::kExclusive, std::move(claims).value(), out.cpus});
+  put(container.id, {container.who, Kind::kExclusive, std::move(claims).value(), out.cpus, false});
   return out;
 }
 
@@ -305,6 +306,11 @@ std::optional<Kind> Ledger::kind_of(const ContainerId& id) const {
   const auto it = containers_.find(id);
   if (it == containers_.end()) return std::nullopt;
   return it->second.kind;
+}
+
+std::optional<CpuSet> Ledger::told_of(const ContainerId& id) const {
+  const auto it = containers_.find(id);
+  return it == containers_.end() ? std::nullopt : it->second.told;
 }
 
 bool Ledger::remove(const ContainerId& id) {
@@ -375,7 +381,7 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& given) {
         owner = c.who;
       }
       exclusive.push_back(&c);
-      put(c.id, {c.who, Kind::kExclusive, std::move(claims).value(), std::nullopt});
+      put(c.id, {c.who, Kind::kExclusive, std::move(claims).value(), std::nullopt, false});
     }
   }
   const CpuSet now = pool();
@@ -385,7 +391,7 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& given) {
       out.updates.push_back({c->id, now});
       told = now;
     }
-    put(c->id, {c->who, Kind::kShared, {}, std::move(told)});
+    put(c->id, {c->who, Kind::kShared, {}, std::move(told), false});
   }
   for (const ContainerFacts* c : exclusive) {
     Container& container = containers_.at(c->id);

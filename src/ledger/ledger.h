@@ -15,7 +15,7 @@
 //         kConflict     a claim or container contradicts what the ledger knows, or claims hold reserved CPUs
 //         kInvalidInput malformed claim variable, unknown device
 // Cost    Steps of one container or claim: linear in the claims; answers that touch the shared containers:
-//         linear in those.
+//         linear in those. The end of a claim: linear in the containers.
 // Threads None: the owner holds a lock around each step.
 
 #ifndef DRACPU_LEDGER_LEDGER_H_
@@ -150,6 +150,8 @@ class Ledger {
   std::optional<CpuSet> placement_of(const ContainerId& id) const;
   // Nothing for a container that is not known.
   std::optional<Kind> kind_of(const ContainerId& id) const;
+  // What the runtime was last told of it; nothing: not sure, or not known.
+  std::optional<CpuSet> told_of(const ContainerId& id) const;
   // The container ended. True if it was known.
   bool remove(const ContainerId& id);
   // The runtime's complete list replaces what was known about containers; claims stay.
@@ -187,6 +189,7 @@ class Ledger {
     Kind kind = Kind::kShared;
     std::vector<ClaimUid> claims;
     std::optional<CpuSet> told;  // what the runtime was last told; nothing: not sure
+    bool outlives = false;       // a claim of it was released: it is about to be stopped, and left as it is
   };
 
   Result<std::vector<ClaimUid>> match_claims(const ContainerFacts& container,

@@ -191,6 +191,39 @@ TEST_F(LedgerTest, ReleaseGrowsThePoolAndMarksSharedOnesStale) {
   EXPECT_TRUE(ledger_.stale(0).empty());
 }
 
+TEST_F(LedgerTest, ReleasedClaimIsNotItsOldContainersAgain) {
+  // The end of the container is reported after the claim was unprepared and prepared again for another pod.
+  ASSERT_TRUE(prepare("a", {on(0, 2)}).ok());
+  ASSERT_TRUE(prepare("b", {on(1, 1)}).ok());
+  ledger_.create(box("old", "p1", "app", {var("a", "1-2"), var("b", "4")})).value();
+  EXPECT_TRUE(ledger_.release(ClaimUid("a")));
+  ASSERT_TRUE(prepare("c", {on(0, 1)}).ok());
+  EXPECT_EQ(prepare("a", {on(0, 2)})->cpus.to_string(), "2-3");
+  EXPECT_EQ(ledger_.check(), "");
+  EXPECT_EQ(ledger_.stale_count(), 0U) << "it is left as it is";
+  EXPECT_TRUE(ledger_.stale(10).empty());
+  EXPECT_EQ(ledger_.placement_of(ContainerId("old"))->to_string(), "4") << "what is still its own";
+  EXPECT_EQ(ledger_.claims_without_container(), (std::vector<ClaimUid>{ClaimUid("a"), ClaimUid("c")}));
+  ASSERT_TRUE(ledger_.create(box("new", "p2", "app", {var("a", "2-3")})).ok());
+  EXPECT_EQ(ledger_.check(), "");
+  EXPECT_TRUE(ledger_.remove(ContainerId("old")));
+  EXPECT_EQ(ledger_.placement_of(ContainerId("new"))->to_string(), "2-3");
+}
+
+TEST_F(LedgerTest, AnOwnersRestartMovesWhoMayStillBeOnItsCpus) {
+  // The claims held every CPU when the shared container was found, so it could not be moved then.
+  ASSERT_TRUE(prepare("a", {on(0, 3)}).ok());
+  ASSERT_TRUE(prepare("b", {on(1, 4)}).ok());
+  ledger_.create(box("o", "p1", "app", {var("a", "1-3")})).value();
+  EXPECT_TRUE(ledger_.synchronize({box("s", "p0", "app", {}, "0-7")}).updates.empty());
+  EXPECT_TRUE(ledger_.release(ClaimUid("b")));
+  const Result<Placement> again = ledger_.create(box("o2", "p1", "app", {var("a", "1-3")}));
+  ASSERT_TRUE(again.ok());
+  EXPECT_FALSE(again->new_owner);
+  ASSERT_EQ(again->updates.size(), 1U);
+  EXPECT_EQ(again->updates[0].cpus.to_string(), "4-7");
+}
+
 TEST_F(LedgerTest, AdoptedClaimTakesItsRequestsAtTheNextPrepare) {
   Claim old;
   old.cpus = CpuSet{2, 3};

@@ -2,7 +2,9 @@
 // Copyright The dracpu authors
 
 // Random walks over the ledger's steps on a small machine: after every step each CPU is in one hand, and
-// every running exclusive container is disjoint from every other container that was told its set.
+// every running exclusive container is disjoint from every other container that was told its set. What this
+// adds to the model test, which sees every state of a smaller world: any number of containers, every claim
+// changes its size, and the pool's growth is told in parts.
 
 #include <gtest/gtest.h>
 
