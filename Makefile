@@ -4,6 +4,8 @@
 #   make demo    build, then the driver's main job on an embedded one-node stand-in, with real pinned processes
 #   make test    build, then every test that needs no cluster
 #   make e2e     real Kubernetes on this machine, then the end-to-end suite (needs root and Go 1.26)
+#   make chaos   the fault suite: crashes at every effect, failing disk and neighbours, two drivers (CHAOS_SCHEDULES,
+#                CHAOS_KILLS, CHAOS_ROUNDS, CHAOS_PARTS; CHAOS_SEED runs one again)
 #   make check   formatting, tidy, header check, sanitizers: what CI runs besides
 #   make bench   benchmarks: medians and p99
 #   make fuzz    every fuzz target for FUZZ_SECONDS (default 60)
@@ -11,6 +13,11 @@
 PRESET ?= release
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+CHAOS_SCHEDULES ?= 10000
+CHAOS_KILLS ?= 300
+CHAOS_ROUNDS ?= 1000
+CHAOS_PARTS ?= ABC
+CHAOS_SEED ?=
 BUILD := build/$(PRESET)
 
 export CCACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dracpu/ccache
@@ -19,7 +26,7 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: all build demo test e2e e2e-smoke check format format-check tidy headers asan tsan bench fuzz image setup clean
+.PHONY: all build demo test e2e e2e-smoke chaos check format format-check tidy headers asan tsan bench fuzz image setup clean
 all: build
 
 setup:
@@ -41,6 +48,10 @@ e2e: build
 
 e2e-smoke: build
 	test/e2e/run --tier smoke --driver $(BUILD)/bin/dracpu
+
+chaos: build
+	$(BUILD)/bin/dracpu-chaos --driver $(BUILD)/bin/dracpu --schedules $(CHAOS_SCHEDULES) --kills $(CHAOS_KILLS) \
+	  --rounds $(CHAOS_ROUNDS) --parts $(CHAOS_PARTS) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED))
 
 check: format-check headers asan tsan tidy
 

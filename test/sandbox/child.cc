@@ -98,9 +98,9 @@ void Child::kill() {
   pid_ = -1;
 }
 
-Result<Folder> Folder::make(const std::string& prefix) {
+Result<Folder> Folder::make(const std::string& prefix, std::filesystem::path base) {
   std::error_code ec;
-  const std::filesystem::path base = std::filesystem::temp_directory_path(ec);
+  if (base.empty()) base = std::filesystem::temp_directory_path(ec);
   std::string form = ((ec ? std::filesystem::path("/tmp") : base) / (prefix + "XXXXXX")).string();
   if (::mkdtemp(form.data()) == nullptr)
     return make_error(Errc::kUnavailable, "mkdtemp \"{}\": {}", form, errno_text(errno));

@@ -46,10 +46,11 @@ class Child {
   std::optional<int> status_;
 };
 
-// A folder of its own under the system's temporary folder; removed at the end unless kept.
+// A folder of its own below `base`, which is the system's temporary folder if empty; removed at the end
+// unless kept.
 class Folder {
  public:
-  static Result<Folder> make(const std::string& prefix);
+  static Result<Folder> make(const std::string& prefix, std::filesystem::path base = {});
   Folder(Folder&& other) noexcept : path_(std::exchange(other.path_, {})), keep_(other.keep_) {}
   Folder& operator=(Folder&&) = delete;
   ~Folder();
