@@ -257,13 +257,13 @@ void Schedule::begin_life() {
 void Schedule::change_boot_id() {
   const std::optional<std::string> bytes = slurp(state_path_);
   if (!bytes) return;
-  Result<std::string> payload = store::unseal(*bytes);
+  Result<store::Unsealed> read = store::unseal(*bytes);
   const std::string key = "\"bootID\":\"";
-  const std::size_t at = payload.ok() ? payload->find(key) : std::string::npos;
+  const std::size_t at = read.ok() ? read->payload.find(key) : std::string::npos;
   if (at == std::string::npos) return;
   const std::size_t begin = at + key.size();
-  payload->replace(begin, payload->find('"', begin) - begin, kOtherBoot);
-  disk_.put(state_path_, store::seal(*payload));
+  read->payload.replace(begin, read->payload.find('"', begin) - begin, kOtherBoot);
+  disk_.put(state_path_, store::seal(read->payload));
 }
 
 // Claims of an older driver, which keeps no state: they are prepared, their files are all that says so.
