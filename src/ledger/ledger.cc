@@ -49,6 +49,12 @@ std::optional<CpuSet> told_by(const std::string& cpus) {
   return std::move(parsed).value();
 }
 
+bool runs_on(const ClaimCpus& wanted, const std::string& cpus) {
+  CpuSet all;
+  for (const auto& [uid, part] : wanted) all |= part;
+  return !all.empty() && told_by(cpus) == all;
+}
+
 }  // namespace
 
 Ledger::Ledger(CpuSet managed, CpuSet reserved, CpuSet offline, Picker picker)
@@ -347,21 +353,16 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& given) {
     shared.push_back(&c);
     report(c, std::move(why));
   };
-  // Containers that the ledger already knows as owners come first, so that a second container with the same
-  // claim cannot take it by being earlier in the list.
-  for (const bool owners_first : {true, false}) {
+  // Containers that run on exactly their claims' CPUs come first: after a crash that lost the owners, a
+  // second container with the same claim cannot take it by being earlier in the list.
+  for (const bool settled_first : {true, false}) {
     for (const ContainerFacts& c : containers) {
       if (c.env->empty()) {
-        if (owners_first) shared.push_back(&c);
+        if (settled_first) shared.push_back(&c);
         continue;
       }
       Result<ClaimCpus> wanted = read_claim_env(*c.env);
-      const bool known_owner = wanted.ok() && !wanted->empty() &&
-                               std::all_of(wanted->begin(), wanted->end(), [&](const auto& entry) {
-                                 const auto it = claims_.find(entry.first);
-                                 return it != claims_.end() && it->second.owner == c.who;
-                               });
-      if (known_owner != owners_first) continue;
+      if ((wanted.ok() && runs_on(*wanted, c.cpus)) != settled_first) continue;
       if (!wanted.ok()) {
         as_shared(c, std::move(wanted).error());
         continue;
@@ -385,6 +386,14 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& given) {
     }
   }
   const CpuSet now = pool();
+  if (now.empty() && !shared.empty() && !claims_.empty()) {
+    report(
+        *shared.front(),
+        make_error(Errc::kNoCapacity,
+                   "no CPU of this node is left for its shared containers ({}): claims and reservedCPUs hold "
+                   "them all; the containers stay where they are, end a claim",
+                   shared.size()));
+  }
   for (const ContainerFacts* c : shared) {
     std::optional<CpuSet> told = told_by(c->cpus);
     if (!now.empty() && told != now) {
@@ -430,7 +439,7 @@ std::size_t Ledger::stale_count() const {
   return static_cast<std::size_t>(
       std::count_if(containers_.begin(), containers_.end(), [&](const auto& entry) {
         const Container& c = entry.second;
-        if (c.kind == Kind::kShared) return c.told != now;
+        if (c.kind == Kind::kShared) return !now.empty() && c.told != now;
         const CpuSet cpus = due(c);
         return !cpus.empty() && c.told != cpus;
       }));

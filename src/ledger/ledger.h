@@ -161,6 +161,7 @@ class Ledger {
   // Containers that were last told something else than what they are to have now, at most `limit` of them,
   // those with claims first.
   std::vector<Update> stale(std::size_t limit) const;
+  // How many there are in all. An empty pool has nothing to tell a shared container, which then is not stale.
   std::size_t stale_count() const;
   // The updates were handed to the runtime.
   void note_told(const std::vector<Update>& updates);

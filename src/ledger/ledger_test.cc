@@ -280,6 +280,21 @@ TEST_F(LedgerTest, SynchronizeWithTwoOwnersKeepsTheKnownOne) {
   EXPECT_EQ(s.updates[0].cpus.to_string(), "3-7");
 }
 
+// The owner was not saved before a crash: the runtime's list has both, the copy first.
+TEST_F(LedgerTest, SynchronizeWithoutAnOwnerBelievesTheContainerThatIsThere) {
+  ASSERT_TRUE(prepare("a", {on(0, 2)}).ok());
+  for (const std::string elsewhere : {"0-7", "", "3-7", "junk"}) {
+    Ledger copy = ledger_;
+    const Synchronized s = copy.synchronize({
+        box("thief", "p2", "app", {var("a", "1-2")}, elsewhere),
+        box("o", "p1", "app", {var("a", "1-2")}, "1-2"),
+    });
+    ASSERT_EQ(s.findings.size(), 1U) << elsewhere;
+    EXPECT_EQ(s.findings[0].id.get(), "thief") << elsewhere;
+    EXPECT_EQ(copy.claims().at(ClaimUid("a")).owner->pod.get(), "p1") << elsewhere;
+  }
+}
+
 // Seen: a runtime that was killed lists the container without its pod, which it could not look at in time.
 TEST_F(LedgerTest, AContainerWhosePodIsNotNamedIsWhoItWas) {
   ASSERT_TRUE(prepare("a", {on(0, 2)}).ok());
@@ -303,6 +318,9 @@ TEST_F(LedgerTest, SynchronizeNeverSendsAnEmptySet) {
       {box("s", "p0", "one", {}, "0-7"), box("o", "p1", "app", {var("a", "1-7")}, "1-7")});
   EXPECT_TRUE(s.updates.empty());
   EXPECT_EQ(s.shared, 1U);
+  ASSERT_EQ(s.findings.size(), 1U) << "a person must know that it stays on the claim's CPUs";
+  EXPECT_EQ(s.findings[0].what.code, Errc::kNoCapacity);
+  EXPECT_EQ(ledger_.stale_count(), ledger_.stale(10).size()) << "nothing to tell, so nothing is late";
 }
 
 TEST_F(LedgerTest, AnExternalChoiceIsServedLowestFirstAndKept) {
