@@ -11,6 +11,15 @@
 #include "ledger/claim_env.h"
 
 namespace dracpu::agent {
+namespace {
+
+std::int64_t unix_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+}  // namespace
+
 Books::Books(const Node& node, const Machine& machine, FileOps& ops)
     : node_(node),
       boot_id_(boot_id()),
@@ -190,6 +199,7 @@ std::vector<Result<ledger::Claim>> Books::prepare(const std::vector<PrepareOrder
 }
 
 std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<const PrepareOrder*>& orders) {
+  const std::int64_t now = unix_seconds();
   std::vector<Result<ledger::Claim>> out;
   out.reserve(orders.size());
   std::set<ClaimUid> fresh;
@@ -205,6 +215,7 @@ std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<con
       if (!out.back().ok()) continue;
       unconfirmed_.erase(order->uid);
       if (!out.back()->committed) {
+        out.back()->prepared_at = ledger_.stamp(order->uid, now);
         fresh.insert(order->uid);
         if (old) before.emplace(order->uid, *old);
       }

@@ -266,6 +266,7 @@ void ClaimService::finish(Call& call) {
     if (!result.ok()) {
       metrics_.claims_refused_total.inc(name_of(result.error().code));
       tell_pods(call.read[i], result.error());
+      if (hooks_.refused) hooks_.refused("claim " + full_name(ref), result.error().text);
       log_info(0, "Claim refused",
                {{"opID", call.op},
                 {"claim", full_name(ref)},

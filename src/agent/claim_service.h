@@ -44,6 +44,7 @@ class ClaimService final : public kubelet::Handler {
     std::function<void()> pool_grew;      // after a release
     std::function<void(bool registered, const std::string& error)> registration;
     TellPod tell_pod{};
+    std::function<void(std::string who, std::string what)> refused{};
   };
 
   ClaimService(const Node& node, std::shared_ptr<const Machine> machine, Books& books, Worker& worker,

@@ -10,10 +10,13 @@
 #include "agent/guard.h"
 #include "agent/node.h"
 #include "agent/session.h"
+#include "agent/status_board.h"
+#include "agent/status_page.h"
 #include "agent/wake.h"
 #include "base/strings.h"
 #include "config/load.h"
 #include "kubelet/server.h"
+#include "observe/bind_address.h"
 #include "observe/health.h"
 #include "observe/http_server.h"
 #include "observe/log.h"
@@ -127,6 +130,25 @@ void open_control(observe::HttpServer& control, const std::filesystem::path& soc
               {{"socket", socket.string()}, {"err", opened.error().text}});
 }
 
+std::unique_ptr<observe::HttpServer> open_status_page(const std::string& address, const StatusBoard& board) {
+  auto page = std::make_unique<observe::HttpServer>(observe::HttpOptions{
+      .bind_address = address,
+      .on_bound = [] { log_info(0, "Status page open at last"); },
+  });
+  add_status_routes(*page, board);
+  if (Status s = page->start(); !s.ok()) {
+    log_error("Status page not open", s.error());
+  } else {
+    log_info(0, "Status page open", {{"address", address}});
+  }
+  const Result<observe::BindAddress> at = observe::parse_bind_address(address);
+  if (at.ok() && !at->is_local()) {
+    log_warning("Status page can be read from other machines; it names pods and containers",
+                {{"address", address}, {"advice", "bind it to 127.0.0.1"}});
+  }
+  return page;
+}
+
 void log_machine(const Node& node, const Machine& machine) {
   for (const std::string& w : machine.warnings) log_warning("The machine is odd", {{"what", w}});
   for (const device::Device& d : machine.devices) {
@@ -185,6 +207,9 @@ int run(const config::Config& config) {
   add_control_routes(control, config);
   open_control(control, config.observe.control_socket);
   std::unique_ptr<observe::HttpServer> http;
+  const bool has_page = !config.observe.status_page.empty();
+  StatusBoard board(node, health);
+  std::unique_ptr<observe::HttpServer> page;
   Guard guard(config.runtime.cdi_dir);
   Clock::time_point read_at = Clock::now();
   std::chrono::seconds pause = kFirstStepBack;
@@ -208,6 +233,7 @@ int run(const config::Config& config) {
       add_routes(*http, metrics, health);
       if (Status s = http->start(); !s.ok()) log_error("HTTP endpoint not open", s.error());
     }
+    if (has_page && !page) page = open_status_page(config.observe.status_page, board);
     // It may be another machine by now (RULINGS 1).
     if (Clock::now() - read_at > kStaleMachine) {
       if (const Status s = read_again(node, machine); !s.ok())
@@ -217,7 +243,7 @@ int run(const config::Config& config) {
     const Clock::time_point begun = Clock::now();
     TermEnd end = TermEnd::kFatal;
     {
-      Session session(node, machine, guard, **wake, metrics, health, owner_since);
+      Session session(node, machine, guard, **wake, metrics, health, board, owner_since);
       end = session.serve();
     }
     guard.release();
@@ -232,6 +258,7 @@ int run(const config::Config& config) {
       health.beat("main");
     }
   }
+  if (page) page->stop();
   if (http) http->stop();
   control.stop();
   log_info(0, "Stopped", {{"signal", (*wake)->signal()}});

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "agent/runtime_settings.h"
 #include "base/strings.h"
 #include "observe/log.h"
 
@@ -74,6 +75,13 @@ void RuntimeService::set_push(Push push) {
 void RuntimeService::on_configure(const nri::RuntimeInfo& runtime) {
   push_is_safe_ = node_.config.runtime.grow_pool == config::GrowPool::kAuto &&
                   takes_unsolicited_updates(runtime.nri_version);
+  request_timeout_ = runtime.request_timeout;
+  advise(advice_on_timeout(runtime.request_timeout));
+  {
+    const Locked lock(mutex_);
+    runtime_ = fmt::format("{} {}{}{}", runtime.name, runtime.version,
+                           runtime.nri_version.empty() ? "" : ", NRI ", runtime.nri_version);
+  }
   log_info(0, "Container runtime connected",
            {{"runtime", runtime.name},
             {"version", runtime.version},
@@ -100,11 +108,9 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_synchronize(
                                                    {"container", f.container},
                                                    {"containerID", f.id.get()},
                                                    {"err", f.what.text}});
-    if (hooks_.tell_pod) {
-      hooks_.tell_pod(pod_of(containers[f.index]), "ContainerNotPinned",
-                      fmt::format("container \"{}\" runs in the shared pool: {}", f.container, f.what.text));
-    }
+    refused(containers[f.index], "ContainerNotPinned", "runs in the shared pool: " + f.what.text);
   }
+  advise(advice_on_unpinned(result.elsewhere, node_.config.publish.driver_name));
   metrics_.claim_conflicts.set(books_.conflicts() + result.findings.size());
   if (result.new_owner || !moved.empty()) worker_.post([this] { (void)books_.save(); });
   metrics_.nri_synchronize_duration_seconds.observe(observe::Outcome::kSuccess,
@@ -134,6 +140,7 @@ void RuntimeService::on_disconnect(const Error& reason) {
   {
     const Locked lock(mutex_);
     lost_ = reason.text;
+    runtime_.clear();
   }
   metrics_.nri_connected.set(0);
   if (was) log_info(0, "Container runtime disconnected", {{"err", reason.text}});
@@ -143,6 +150,24 @@ void RuntimeService::on_disconnect(const Error& reason) {
 void RuntimeService::note_margin(std::string_view hook, Deadline deadline) {
   const double left = seconds(deadline.at() - Deadline::Clock::now());
   metrics_.hook_deadline_margin_seconds.lower(hook, left);
+  advise(advice_on_margin(hook, left, request_timeout_));
+}
+
+void RuntimeService::refused(const nri::ContainerInfo& container, std::string_view reason,
+                             const std::string& text) {
+  const std::string who = fmt::format("container \"{}\"", container.name);
+  if (hooks_.tell_pod) hooks_.tell_pod(pod_of(container), reason, fmt::format("{}: {}", who, text));
+  if (hooks_.refused)
+    hooks_.refused(fmt::format("{} of pod {}/{}", who, container.pod_namespace, container.pod_name), text);
+}
+
+void RuntimeService::advise(const std::optional<observe::Advice>& advice) {
+  if (advice && hooks_.advise) hooks_.advise(*advice);
+}
+
+std::string RuntimeService::runtime() const {
+  const Locked lock(mutex_);
+  return runtime_;
 }
 
 Status RuntimeService::may_prepare() const {
@@ -167,6 +192,9 @@ Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& co
   const auto took = Deadline::Clock::now() - begun;
   const std::string pod = container.pod_namespace + "/" + container.pod_name;
   note_margin("CreateContainer", deadline);
+  // With the policies `none` the kubelet asks for no CPUs and no nodes.
+  if (!container.cpus.empty()) advise(advice_on_cpu_manager(container.cpus));
+  if (!container.mems.empty()) advise(advice_on_memory_manager(container.mems));
   if (!placed.ok()) {
     metrics_.containers_refused_total.inc(name_of(placed.error().code));
     metrics_.nri_create_container_duration_seconds.observe(observe::Outcome::kError,
@@ -179,10 +207,7 @@ Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& co
               {"containerID", container.id.get()},
               {"reason", name_of(placed.error().code)},
               {"err", placed.error().text}});
-    if (hooks_.tell_pod) {
-      hooks_.tell_pod(pod_of(container), "ContainerRefused",
-                      fmt::format("container \"{}\": {}", container.name, placed.error().text));
-    }
+    refused(container, "ContainerRefused", placed.error().text);
     return std::move(placed).error();
   }
   metrics_.nri_create_container_duration_seconds.observe(observe::Outcome::kSuccess, mode_of(placed->kind),

@@ -21,6 +21,7 @@
 #include "agent/worker.h"
 #include "base/mutex.h"
 #include "nri/plugin.h"
+#include "observe/health.h"
 #include "observe/metrics.h"
 
 namespace dracpu::agent {
@@ -35,6 +36,8 @@ class RuntimeService final : public nri::Handler {
     std::function<void()> synchronized;
     std::function<void(const std::string& reason)> disconnected;
     TellPod tell_pod{};
+    std::function<void(std::string who, std::string what)> refused{};
+    std::function<void(const observe::Advice& advice)> advise{};
   };
   using Push = std::function<Status(const std::vector<nri::ContainerUpdate>& updates,
                                     std::chrono::milliseconds timeout)>;
@@ -60,11 +63,15 @@ class RuntimeService final : public nri::Handler {
 
   // Connected, synchronized, and no pushed update in doubt: prepare is safe.
   Status may_prepare() const;
+  // "containerd v2.1.4, NRI v0.12.0"; empty while it is not connected.
+  std::string runtime() const;
   // The pool grew: widen the running shared containers soon (RULINGS 15).
   void pool_grew();
 
  private:
   void note_margin(std::string_view hook, Deadline deadline);
+  void refused(const nri::ContainerInfo& container, std::string_view reason, const std::string& text);
+  void advise(const std::optional<observe::Advice>& advice);
   void grow();
   bool can_push() const;
 
@@ -77,9 +84,11 @@ class RuntimeService final : public nri::Handler {
   std::atomic<bool> push_is_safe_{false};
   std::atomic<bool> in_doubt_{false};
   std::atomic<bool> growth_planned_{false};
+  std::chrono::milliseconds request_timeout_{0};  // hooks only
   mutable Mutex mutex_;
   Push push_ DRACPU_GUARDED_BY(mutex_);
   std::string lost_ DRACPU_GUARDED_BY(mutex_) = "not connected yet";
+  std::string runtime_ DRACPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace dracpu::agent

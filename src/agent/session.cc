@@ -3,6 +3,9 @@
 
 #include "agent/session.h"
 
+#include <algorithm>
+
+#include "agent/runtime_settings.h"
 #include "device/build.h"
 #include "kube/claim.h"
 #include "kube/credentials.h"
@@ -42,27 +45,82 @@ Status timed_step(observe::Metrics& metrics, std::string_view name, const std::f
 }
 
 Session::Session(const Node& node, std::shared_ptr<const Machine> machine, const Guard& guard, Wake& wake,
-                 observe::Metrics& metrics, observe::HealthState& health, Clock::time_point owner_since)
+                 observe::Metrics& metrics, observe::HealthState& health, StatusBoard& board,
+                 Clock::time_point owner_since)
     : owner_since_(owner_since),
       node_(node),
       guard_(guard),
       wake_(wake),
       metrics_(metrics),
       health_(health),
+      board_(board),
       watch_(node, std::move(machine)),
+      shown_(watch_.machine()),
       books_(node, *watch_.machine()),
-      runtime_(node, books_, worker_, metrics,
-               {[this] {
-                  health_.set_ok("nri");
-                  synchronized_ = true;
-                  note_takeover("runtime", runtime_noted_);
-                  wake_.notify();
-                },
-                [this](const std::string& reason) { health_.set_failed("nri", reason); }, tell_pod()}),
+      runtime_(node, books_, worker_, metrics, runtime_hooks()),
       events_(node,
               [this](std::string path, std::string body) { post_event(std::move(path), std::move(body)); }) {}
 
 Session::~Session() { stop(); }
+
+RuntimeService::Hooks Session::runtime_hooks() {
+  RuntimeService::Hooks hooks;
+  hooks.synchronized = [this] {
+    health_.set_ok("nri");
+    synchronized_ = true;
+    note_takeover("runtime", runtime_noted_);
+    wake_.notify();
+  };
+  hooks.disconnected = [this](const std::string& reason) { health_.set_failed("nri", reason); };
+  hooks.tell_pod = tell_pod();
+  hooks.refused = [this](std::string who, std::string what) {
+    board_.note_refusal(std::move(who), std::move(what));
+  };
+  hooks.advise = [this](const observe::Advice& advice) {
+    if (health_.advise(advice.name, advice.text))
+      log_warning("A setting of this node weakens the driver",
+                  {{"setting", advice.name}, {"advice", advice.text}});
+  };
+  return hooks;
+}
+
+// For the status page, on its thread.
+OwnerFacts Session::owner_facts() {
+  OwnerFacts out;
+  {
+    const Locked lock(shown_mutex_);
+    out.machine = shown_;
+  }
+  out.runtime = runtime_.runtime();
+  books_.with_ledger([&](const ledger::Ledger& l) {
+    out.pool = l.pool();
+    out.shared_containers = l.shared_containers();
+    out.stale_containers = l.stale_count();
+    std::map<ClaimUid, std::string> pods;
+    for (const ledger::Pinned& p : l.pinned()) {
+      for (const ClaimUid& uid : p.claims) pods[uid] = p.pod;
+    }
+    for (const auto& [uid, claim] : l.claims()) {
+      StatusClaim& shown = out.claims.emplace_back();
+      shown.uid = uid;
+      shown.ns = claim.ns;
+      shown.name = claim.name;
+      shown.cpus = claim.cpus;
+      shown.prepared_at = claim.prepared_at;
+      const auto pod = pods.find(uid);
+      shown.is_running = pod != pods.end();
+      if (claim.owner) shown.container = claim.owner->container;
+      if (shown.is_running) {
+        shown.pod = pod->second;
+      } else if (claim.owner) {
+        shown.pod = claim.owner->pod.get();
+      }
+    }
+  });
+  std::sort(out.claims.begin(), out.claims.end(),
+            [](const StatusClaim& a, const StatusClaim& b) { return a.cpus.first() < b.cpus.first(); });
+  return out;
+}
 
 Status Session::start_files() {
   books_.observe_saves([this](std::chrono::duration<double> took, bool ok) {
@@ -129,6 +187,7 @@ Status Session::start_api() {
 void Session::start_runtime() {
   nri::PluginOptions options;
   options.socket = node_.config.runtime.nri_socket;
+  options.unreachable = [this](const Error& why) { health_.set_failed("nri", advice_on_no_socket(why)); };
   plugin_ = nri::Plugin::start(std::move(options), runtime_);
   runtime_.set_push(
       [this](const std::vector<nri::ContainerUpdate>& updates, std::chrono::milliseconds timeout) {
@@ -177,6 +236,10 @@ void Session::look_at_machine() {
     wake_.notify();
   });
   is_health_due_ = true;
+  {
+    const Locked lock(shown_mutex_);
+    shown_ = watch_.machine();
+  }
   publish();
 }
 
@@ -227,6 +290,9 @@ TermEnd Session::serve() {
   hooks.may_prepare = [this] { return runtime_.may_prepare(); };
   hooks.pool_grew = [this] { runtime_.pool_grew(); };
   hooks.tell_pod = tell_pod();
+  hooks.refused = [this](std::string who, std::string what) {
+    board_.note_refusal(std::move(who), std::move(what));
+  };
   hooks.registration = [this](bool registered, const std::string& error) {
     on_registration(registered, error);
   };
@@ -243,6 +309,7 @@ TermEnd Session::serve() {
       },
       metrics_, std::move(hooks));
 
+  board_.set_source([this] { return owner_facts(); });
   bool connected = false;
   (void)timed_step(metrics_, "runtime", [&] {
     start_runtime();
@@ -378,6 +445,7 @@ void Session::count_slice_writes() {
 }
 
 void Session::stop() {
+  board_.set_source({});
   // Start order backwards. The kubelet's running calls and the runtime's running hook may finish.
   if (publisher_) publisher_->stop();
   if (server_) server_->stop();

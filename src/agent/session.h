@@ -27,8 +27,10 @@
 #include "agent/pod_events.h"
 #include "agent/registration_timer.h"
 #include "agent/runtime_service.h"
+#include "agent/status_board.h"
 #include "agent/wake.h"
 #include "agent/worker.h"
+#include "base/mutex.h"
 #include "kube/slice_publisher.h"
 #include "kubelet/server.h"
 #include "nri/plugin.h"
@@ -52,7 +54,7 @@ class Session {
  public:
   // `owner_since`: when the lock was taken.
   Session(const Node& node, std::shared_ptr<const Machine> machine, const Guard& guard, Wake& wake,
-          observe::Metrics& metrics, observe::HealthState& health,
+          observe::Metrics& metrics, observe::HealthState& health, StatusBoard& board,
           std::chrono::steady_clock::time_point owner_since);
   ~Session();
 
@@ -71,6 +73,8 @@ class Session {
   void report_config_conflict();
   void rewrite_cdi();
   TellPod tell_pod();
+  RuntimeService::Hooks runtime_hooks();
+  OwnerFacts owner_facts();
   void post_event(std::string path, std::string body);
   bool wait_for_runtime();
   void tick(Clock::time_point now);
@@ -90,6 +94,7 @@ class Session {
   Wake& wake_;
   observe::Metrics& metrics_;
   observe::HealthState& health_;
+  StatusBoard& board_;
 
   std::atomic<bool> synchronized_{false};
   std::atomic<bool> registered_{false};
@@ -105,6 +110,8 @@ class Session {
   kube::PublisherStats counted_;
 
   MachineWatch watch_;
+  Mutex shown_mutex_;
+  std::shared_ptr<const Machine> shown_ DRACPU_GUARDED_BY(shown_mutex_);  // the watch's, for the status page
   // Declared so that each part is destroyed before those it uses.
   Books books_;
   Worker worker_;

@@ -34,7 +34,7 @@ json::object others(const json::object& object, std::initializer_list<std::strin
 // What is not known of a claim; of its results by place, with the names that tell whether the place is still
 // of the same result.
 std::string unknown_of(const json::object& claim) {
-  json::object out = others(claim, {"uid", "namespace", "name", "cpus", "owner", "results"});
+  json::object out = others(claim, {"uid", "namespace", "name", "cpus", "owner", "preparedAt", "results"});
   const json::value* results = claim.if_contains("results");
   json::array kept;
   bool any = false;
@@ -124,6 +124,10 @@ Result<std::pair<ClaimUid, ledger::Claim>> decode_claim(const json::value& value
     if (!container.ok()) return std::move(container).error();
     claim.owner = ledger::Owner{PodUid(*std::move(pod)), *std::move(container)};
   }
+  if (const json::value* at = object.if_contains("preparedAt"); at != nullptr) {
+    if (!at->is_int64()) return bad(path + ".preparedAt", "expected a number");
+    claim.prepared_at = at->get_int64();
+  }
   if (const json::value* results = object.if_contains("results"); results != nullptr) {
     if (!results->is_array()) return bad(path + ".results", "expected an array");
     for (std::size_t i = 0; i < results->get_array().size(); ++i) {
@@ -147,6 +151,7 @@ std::string encode_state(const State& state) {
       object["owner"] =
           json::object{{"podUID", claim.owner->pod.get()}, {"container", claim.owner->container}};
     }
+    if (claim.prepared_at != 0) object["preparedAt"] = claim.prepared_at;
     json::array results;
     for (const ledger::Grant& g : claim.grants) {
       json::object result{{"request", g.request}, {"pool", g.pool}, {"device", g.device}, {"cpus", g.cpus}};

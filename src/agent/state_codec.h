@@ -4,7 +4,7 @@
 // The ledger's claims as JSON, the payload of the state file.
 //
 // {"bootID":…,"node":…,"driver":…,"claims":[{"uid","namespace","name","cpus","owner":{"podUID","container"},
-//  "results":[{"request","pool","device","shareID","cpus"}]}]}
+//  "preparedAt":seconds since 1970,"results":[{"request","pool","device","shareID","cpus"}]}]}
 // Fields that this release does not know, of a later minor version, are kept as text and written back.
 // Errors  kCorrupt names the JSON path that is missing or has the wrong type.
 // Threads Pure, but for load_state(), which is as the file's load().

@@ -9,6 +9,7 @@
 #include "cli/process.h"
 #include "config/load.h"
 #include "config/migrate.h"
+#include "config/reference.h"
 #include "observe/http_get.h"
 
 namespace dracpu::cli {
@@ -69,6 +70,8 @@ int run_health(const CommandLine& line) {
 int run_config(const CommandLine& line) {
   if (line.action == "check") return check(line);
   if (line.action == "migrate") return migrate(line);
+  if (line.action == "schema") return print_result(config::json_schema(), kOk);
+  if (line.action == "reference") return print_result(config::reference_table(), kOk);
   if (!line.defaults) return show_answer(observe::http_get(address_of(line), "/config", kAnswerLimit));
   config::Config usual;
   usual.format = config::Format::kV1Beta1;

@@ -304,14 +304,14 @@ CommandLine parse_config(std::vector<std::string> args) {
     const Result<SplitLine> line = split_flags(args, kFlags);
     if (!line) return bad_line(line.error().text, kConfigUsage);
     if (has_help(*line)) return print(kConfigUsage);
-    if (action != "check" && action != "show")
-      return bad_line("config wants one word, check, migrate or show", kConfigUsage);
+    if (action != "check" && action != "show" && action != "schema" && action != "reference")
+      return bad_line("config wants one word, check, migrate, show, schema or reference", kConfigUsage);
     if (!line->rest.empty())
       return bad_line(fmt::format("\"{}\" is too much", line->rest.front()), kConfigUsage);
     if (action == "check" && file.empty()) return bad_line("config check wants a FILE", kConfigUsage);
     for (const GivenFlag& flag : line->flags) {
-      if (action == "check")
-        return bad_line(fmt::format("config check takes no flag --{}", flag.name), kConfigUsage);
+      if (action != "show")
+        return bad_line(fmt::format("config {} takes no flag --{}", action, flag.name), kConfigUsage);
       if (flag.name == "address") {
         out.address = flag.value;
         continue;

@@ -53,8 +53,9 @@ struct CommandLine {
   std::string config_file;  // kDevices, kPlan, kState
   std::string claims_file;  // kPlan; "-" is standard input
   std::optional<std::string> free_cpus;
-  std::string state_file;        // kPlan, kState
-  std::string action;            // kState: "show" or "verify"; kConfig: "check", "migrate" or "show"
+  std::string state_file;  // kPlan, kState
+  std::string
+      action;  // kState: "show" or "verify"; kConfig: "check", "migrate", "show", "schema", "reference"
   bool defaults = false;         // kConfig, "show"
   std::optional<int> log_level;  // kLogLevel: to switch to
 

@@ -13,7 +13,7 @@ namespace dracpu::cli {
 inline constexpr std::string_view kUsage =
     "Usage: dracpu [flags]\n"
     "       dracpu health live|ready | topology | devices | plan | state show|verify |\n"
-    "              config check|migrate|show | log-level | introspect metrics | gatherinfo\n"
+    "              config check|migrate|show|schema|reference | log-level | introspect metrics | gatherinfo\n"
     "       dracpu --help\n";
 
 inline constexpr std::string_view kHealthUsage =
@@ -96,12 +96,14 @@ inline constexpr std::string_view kConfigUsage =
     "Usage: dracpu config check FILE\n"
     "       dracpu config migrate [FILE] [driver flags]\n"
     "       dracpu config show [--defaults] [--address ADDRESS]\n"
+    "       dracpu config schema|reference\n"
     "\n"
     "check reads a configuration file as the driver would. migrate prints the v1alpha1 file and the flags as "
     "one\n"
     "v1beta1 file that means the same, comments included. show prints what the driver in this container "
     "uses,\n"
-    "or the defaults. Ends with 0, 2 (bad input) or 1 (nobody answered).\n"
+    "or the defaults. schema prints a JSON schema of the v1beta1 form, reference a table of its fields.\n"
+    "Ends with 0, 2 (bad input) or 1 (nobody answered).\n"
     "\n"
     "  --defaults         every field of the v1beta1 form with its default\n"
     "  --address ADDRESS  whom to ask (default: the control socket, $DRACPU_SOCKET or "

@@ -233,7 +233,7 @@ TEST(V1Beta1, EveryField) {
   EXPECT_FALSE(c.observe.events);
   EXPECT_EQ(c.observe.log_format, LogFormat::kJson);
   EXPECT_EQ(c.observe.verbosity, 4);
-  EXPECT_EQ(got->warnings.size(), 1U) << "the status page that is not there yet";
+  EXPECT_TRUE(got->warnings.empty());
 }
 
 constexpr const char* kHead = "apiVersion: dracpu/v1beta1\nkind: DriverConfiguration\n";

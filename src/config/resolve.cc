@@ -246,9 +246,6 @@ Result<Loaded> resolve(const Flags& flags, const Env& env, const FileText* file)
   if (Status r = check_node_name(s, env, c); !r.ok()) return std::move(r).error();
   if (Status r = check_reserved(s, c); !r.ok()) return std::move(r).error();
   if (Status r = check_deployment(env, c); !r.ok()) return std::move(r).error();
-  if (!c.observe.status_page.empty()) {
-    s.warnings.push_back({"There is no status page in this release", "observe.statusPage", "take it out"});
-  }
   if (c.cpu.devices == DeviceMode::kIndividual) {
     s.warnings.push_back({"Device mode is deprecated", s.device_mode.name, "use \"grouped\""});
   }

@@ -163,6 +163,14 @@ std::vector<ClaimUid> Ledger::claims_on_reserved() const {
   return out;
 }
 
+std::int64_t Ledger::stamp(const ClaimUid& uid, std::int64_t now) {
+  const auto it = claims_.find(uid);
+  if (it == claims_.end()) return 0;
+  std::int64_t& at = it->second.prepared_at;
+  if (at == 0 && !it->second.committed) at = now;
+  return at;
+}
+
 void Ledger::commit(const ClaimUid& uid) {
   if (const auto it = claims_.find(uid); it != claims_.end()) it->second.committed = true;
 }
@@ -298,7 +306,8 @@ Result<Placement> Ledger::create(const ContainerFacts& container) {
   }
   for (const ClaimUid& uid : *claims) claims_.at(uid).owner = container.who;
   out.claims = *claims;
-  put(container.id, {container.who, Kind::kExclusive, std::move(claims).value(), out.cpus, false});
+  put(container.id,
+      {container.who, Kind::kExclusive, std::move(claims).value(), out.cpus, false, container.pod});
   return out;
 }
 
@@ -382,7 +391,7 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& given) {
         owner = c.who;
       }
       exclusive.push_back(&c);
-      put(c.id, {c.who, Kind::kExclusive, std::move(claims).value(), std::nullopt, false});
+      put(c.id, {c.who, Kind::kExclusive, std::move(claims).value(), std::nullopt, false, c.pod});
     }
   }
   const CpuSet now = pool();
@@ -409,7 +418,10 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& given) {
       report(*c, make_error(Errc::kNoCapacity, "every CPU of its claims is offline"));
       continue;
     }
-    if (told_by(c->cpus) != cpus) out.updates.push_back({c->id, cpus});
+    if (told_by(c->cpus) != cpus) {
+      out.updates.push_back({c->id, cpus});
+      ++out.elsewhere;
+    }
     container.told = std::move(cpus);
   }
   out.shared = shared.size();
@@ -455,6 +467,14 @@ void Ledger::forget_told(const std::vector<ContainerId>& ids) {
   for (const ContainerId& id : ids) {
     if (const auto it = containers_.find(id); it != containers_.end()) it->second.told.reset();
   }
+}
+
+std::vector<Pinned> Ledger::pinned() const {
+  std::vector<Pinned> out;
+  for (const auto& [id, c] : containers_) {
+    if (!c.claims.empty()) out.push_back({id, c.who, c.pod, c.claims});
+  }
+  return out;
 }
 
 std::vector<ClaimUid> Ledger::claims_without_container() const {

@@ -21,6 +21,7 @@
 #ifndef DRACPU_LEDGER_LEDGER_H_
 #define DRACPU_LEDGER_LEDGER_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -76,7 +77,8 @@ struct Claim {
   std::vector<Grant>
       grants;  // empty for a claim adopted from an older driver's files, until it is prepared again
   std::optional<Owner> owner;
-  bool committed = false;  // its files are on disk
+  bool committed = false;        // its files are on disk
+  std::int64_t prepared_at = 0;  // seconds since 1970; 0: not known
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
@@ -94,6 +96,14 @@ struct ContainerFacts {
 struct Update {
   ContainerId id;
   CpuSet cpus;  // never empty
+};
+
+// A container that has claims.
+struct Pinned {
+  ContainerId id;
+  Owner who;
+  std::string pod;  // "namespace/name"
+  std::vector<ClaimUid> claims;
 };
 
 struct Placement {
@@ -118,6 +128,7 @@ struct Synchronized {
   std::vector<Finding> findings;
   std::size_t exclusive = 0;
   std::size_t shared = 0;
+  std::size_t elsewhere = 0;  // of the exclusive ones: did not run on their CPUs
   bool new_owner = false;
 };
 
@@ -136,6 +147,8 @@ class Ledger {
   // anew. An adopted claim takes the requests over if the number of CPUs fits.
   Result<Claim> prepare(const ClaimUid& uid, std::string_view ns, std::string_view name,
                         const std::vector<Request>& requests);
+  // Notes when a new claim was prepared, unless that is known. What it is then.
+  std::int64_t stamp(const ClaimUid& uid, std::int64_t now);
   void commit(const ClaimUid& uid);
   // Gives back what an uncommitted prepare took. No effect on a committed claim.
   void abort(const ClaimUid& uid);
@@ -179,6 +192,8 @@ class Ledger {
   // Claims with CPUs that are reserved now: the configuration changed under them. While there are any,
   // nothing new is prepared (RULINGS 7).
   std::vector<ClaimUid> claims_on_reserved() const;
+  // The containers that run with claims now, in no order. Linear in the containers.
+  std::vector<Pinned> pinned() const;
   // Claims of which no container is known now.
   std::vector<ClaimUid> claims_without_container() const;
   // Empty if every invariant holds, otherwise what is broken. For tests and assertions.
@@ -191,6 +206,7 @@ class Ledger {
     std::vector<ClaimUid> claims;
     std::optional<CpuSet> told;  // what the runtime was last told; nothing: not sure
     bool outlives = false;       // a claim of it was released: it is about to be stopped, and left as it is
+    std::string pod{};           // "namespace/name" of one with claims
   };
 
   Result<std::vector<ClaimUid>> match_claims(const ContainerFacts& container,

@@ -95,6 +95,7 @@ void PluginImpl::stay_connected() {
     } else if (socket.error().text != last_failure) {
       last_failure = socket.error().text;
       observe::log_warning("NRI socket not available, waiting", {{"reason", last_failure}});
+      if (options_.unreachable) options_.unreachable(socket.error());
     }
     const SocketWatch::Woke woke = watch.wait(delay);
     if (woke == SocketWatch::Woke::kStop) break;

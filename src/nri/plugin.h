@@ -31,6 +31,8 @@ struct PluginOptions {
   std::chrono::milliseconds max_retry{5000};
   std::chrono::milliseconds register_timeout{60000};  // generous: the runtime may be busy (spec 1.2)
   std::chrono::milliseconds configure_timeout{5000};  // from "registered" to Configure (spec 4.2)
+  // On the connector's thread: the socket cannot be dialled, told once per reason.
+  std::function<void(const Error& why)> unreachable{};
 };
 
 class Plugin {

@@ -21,6 +21,8 @@ struct BindAddress {
   std::string host;  // a literal IP address; empty: every address of the node
   std::uint16_t port = 0;
   std::string unix_path;  // not empty: a unix socket, and the rest does not count
+  // Only processes of this machine can reach it.
+  bool is_local() const { return !unix_path.empty() || host == "::1" || host.starts_with("127."); }
 };
 
 // ":8080", "127.0.0.1:8080", "[::1]:8080", "localhost:8080", "unix:/run/dracpu.sock". No names but localhost:

@@ -114,6 +114,24 @@ std::vector<std::string> HealthState::late(Clock::time_point now) const {
   return out;
 }
 
+bool HealthState::advise(std::string_view name, std::string_view text) {
+  const Locked lock(mutex_);
+  const auto said =
+      std::find_if(advice_.begin(), advice_.end(), [&](const Advice& a) { return a.name == name; });
+  if (said == advice_.end()) {
+    advice_.push_back({std::string(name), std::string(text)});
+    return true;
+  }
+  if (said->text == text) return false;
+  said->text = text;
+  return true;
+}
+
+std::vector<Advice> HealthState::advice() const {
+  const Locked lock(mutex_);
+  return advice_;
+}
+
 HttpResponse HealthState::healthz() const { return {is_started() ? kOk : kUnavailable, ""}; }
 
 HttpResponse HealthState::livez() const {
@@ -139,6 +157,9 @@ HttpResponse HealthState::readyz(const HttpRequest& request) const {
       ready = false;
       fmt::format_to(std::back_inserter(list), "[-]{} failed: {}\n", check.name, check.reason);
     }
+  }
+  for (const Advice& a : advice()) {
+    fmt::format_to(std::back_inserter(list), "[!]{}: {}\n", a.name, a.text);
   }
   if (!ready) return {kUnavailable, list + "readyz check failed\n"};
   return {kOk, request.has_query("verbose") ? list + "readyz check passed\n" : "ok\n"};

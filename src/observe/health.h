@@ -8,6 +8,7 @@
 //   /livez    200 while the process works, standby included: every expected heartbeat is young enough
 //   /readyz   200 when every named check is ok; ?verbose lists them, a failure always does. A standby is not
 //             ready, unless it may be: in an update with surge the old process ends only after that.
+// Advice is what somebody should change though everything works; /readyz?verbose lists it, nothing fails.
 // A check fails until it is first set, so a part that was forgotten keeps the process not ready.
 // Threads Any.
 
@@ -32,6 +33,11 @@ struct HealthCheck {
   std::chrono::steady_clock::time_point since;  // of the present `ok`
 };
 
+struct Advice {
+  std::string name;
+  std::string text;
+};
+
 class HealthState {
  public:
   using Clock = std::chrono::steady_clock;
@@ -42,6 +48,10 @@ class HealthState {
   // A name that is not known yet becomes a new check. True if ok or not ok changed (worth a log line).
   bool set_ok(std::string_view check);
   bool set_failed(std::string_view check, std::string_view reason);
+
+  // In place of what was said under this name. True if it is new (worth a log line).
+  bool advise(std::string_view name, std::string_view text);
+  std::vector<Advice> advice() const;
 
   // Waiting for the node, and why: the check "guard" fails with it. set_owner() ends it.
   void set_standby(std::string_view reason);
@@ -76,6 +86,7 @@ class HealthState {
 
   mutable Mutex mutex_;
   std::vector<HealthCheck> checks_ DRACPU_GUARDED_BY(mutex_);
+  std::vector<Advice> advice_ DRACPU_GUARDED_BY(mutex_);
   std::vector<Beat> beats_ DRACPU_GUARDED_BY(mutex_);
   bool started_ DRACPU_GUARDED_BY(mutex_) = false;
   bool standby_ DRACPU_GUARDED_BY(mutex_) = false;

@@ -68,11 +68,11 @@ constexpr std::string_view kStyle = R"(<style>
 .machine .cpu-tone-4{fill:#0072b2}
 .machine .cpu-tone-5{fill:#d55e00}
 .machine .cpu-tone-6{fill:#cc79a7}
-.machine .cpu-tone-7{fill:#8c8c8c}
+.machine .cpu-tone-7{fill:#7f3b08}
 .machine .cpu-offline{fill:url(#dracpu-hatch);stroke:#808b99;stroke-dasharray:2 2}
 .machine .cpu-unknown{fill:none;stroke:#808b99}
 .machine [class*="cpu-tone"]+.number{fill:#111}
-.machine .cpu-tone-4+.number{fill:#fff}
+.machine .cpu-tone-4+.number,.machine .cpu-tone-7+.number{fill:#fff}
 </style>
 <defs><pattern id="dracpu-hatch" width="6" height="6" patternUnits="userSpaceOnUse">
 <path class="hatch" d="M-1,1 l2,-2 M0,6 l6,-6 M5,7 l2,-2"/></pattern></defs>

@@ -184,6 +184,34 @@ TEST_F(Claims, AContainerInBackOffKeepsItsCpus) {
   EXPECT_EQ(cpus_of(p), before);
 }
 
+// The page follows claims, containers and refusals.
+TEST_F(Claims, AreOnTheStatusPage) {
+  ASSERT_NO_FATAL_FAILURE(ready());
+  const auto page = [&](const std::string& query) {
+    const auto answer = node().probe("/" + query, Node::kStatusPage);
+    return answer.ok() && answer->first == 200 ? answer->second : std::string();
+  };
+  EXPECT_NE(page("").find("No claim holds CPUs of this node."), std::string::npos);
+  const ClaimName c = claim("trainer", 2);
+  ASSERT_OK(node().kubelet().prepare(kDriverName, {c}));
+  const CpuSet cpus = cpus_of(c);
+  const std::string ask = fmt::format("?cpu={}", cpus.first()->get());
+  EXPECT_NE(page(ask).find("claim demo/trainer, which no container has used yet."), std::string::npos)
+      << page(ask);
+  const Pod p = pod("job", {c});
+  const std::string shown = page(ask);
+  EXPECT_NE(shown.find("container &quot;"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("of pod demo/job"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("<td class=\"cpus\">" + cpus.to_string() + "</td>"), std::string::npos) << shown;
+  const ClaimName missing{"demo", "missing", "0f0f0f0f-0000-4000-8000-000000000002"};
+  ASSERT_OK(node().kubelet().prepare(kDriverName, {missing}));
+  EXPECT_NE(page("").find("<td class=\"text\">claim demo/missing</td>"), std::string::npos);
+  node().kill_driver();
+  EXPECT_EQ(page(""), "");
+  ASSERT_NO_FATAL_FAILURE(start_and_wait());
+  EXPECT_NE(page(ask).find("of pod demo/job"), std::string::npos) << "after a restart too";
+}
+
 TEST_F(Claims, TheKubeletsOwnCpusetDoesNotWin) {
   ASSERT_NO_FATAL_FAILURE(ready());
   const ClaimName c = claim("c", 2);

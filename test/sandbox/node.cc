@@ -121,10 +121,10 @@ std::string Node::config_text() const {
       "apiVersion: dracpu/v1beta1\nkind: DriverConfiguration\n"
       "node:\n  name: {}\n  reservedCPUs: \"{}\"\n"
       "runtime:\n  kubeletRootDir: {}\n  nriSocket: {}\n  cdiDir: {}\n  kubeconfig: {}\n  growPool: {}\n"
-      "observe:\n  bindAddress: \"unix:{}\"\n  verbosity: {}\n",
+      "observe:\n  bindAddress: \"unix:{}\"\n  statusPage: \"unix:{}\"\n  verbosity: {}\n",
       options_.name, options_.reserved_cpus, root_dir().string(), options_.runtime.socket.string(),
       cdi_dir().string(), (folder_ / "kubeconfig").string(), options_.grow_pool,
-      (folder_ / "http.sock").string(), options_.verbosity);
+      (folder_ / "http.sock").string(), (folder_ / kStatusPage).string(), options_.verbosity);
 }
 
 Status Node::reserve(const std::string& cpus) {

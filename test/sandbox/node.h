@@ -84,6 +84,7 @@ class Node {
   Result<std::pair<int, std::string>> probe(const std::string& path,
                                             const std::string& socket = "http.sock") const;
   static constexpr const char* kControl = "dracpu.sock";
+  static constexpr const char* kStatusPage = "status.sock";
   static constexpr const char* kSecondControl = "second.sock";
   // The configuration of the next start.
   Status reserve(const std::string& cpus);

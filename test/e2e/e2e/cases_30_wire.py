@@ -40,7 +40,8 @@ def _big_pod(cluster, name):
 def _owner(cluster, name):
     cluster.claim(name, 2)
     cluster.pod(name, claims=[name], annotations={"e2e/weight": "y" * NOTE})
-    cluster.wait_running(name)
+    # The runtime tells the shared containers one by one before the owner starts: about a second each in this guest.
+    cluster.wait_running(name, seconds=240)
     mine = cluster.seen(name)
     expect(len(mine) == 2, f"2 CPUs for {name}", shown(mine))
     return mine

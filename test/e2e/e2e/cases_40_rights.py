@@ -10,7 +10,7 @@ from e2e.cluster import expect
 from e2e.registry import case
 
 ACCOUNT = "system:serviceaccount:kube-system:dracpu"
-ALLOWED = {("nodes", "get"), ("resourceclaims", "get"),
+ALLOWED = {("nodes", "get"), ("resourceclaims", "get"), ("events", "create"),
            *(("resourceslices", verb) for verb in ("list", "watch", "create", "update", "delete"))}
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 RESOURCES = ("nodes", "pods", "secrets", "configmaps", "events", "resourceslices.resource.k8s.io",
