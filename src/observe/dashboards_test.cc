@@ -9,8 +9,9 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <boost/regex.hpp>
 #include <fstream>
-#include <regex>
+
 #include <set>
 #include <sstream>
 
@@ -39,9 +40,9 @@ std::set<std::string> series() {
 }
 
 std::set<std::string> used_in(const std::string& text) {
-  static const std::regex name("\\b(dra_?cpu|process)_[a-z_]+");
+  static const boost::regex name("\\b(dra_?cpu|process)_[a-z_]+");
   std::set<std::string> out;
-  for (auto it = std::sregex_iterator(text.begin(), text.end(), name); it != std::sregex_iterator(); ++it)
+  for (auto it = boost::sregex_iterator(text.begin(), text.end(), name); it != boost::sregex_iterator(); ++it)
     out.insert(it->str());
   return out;
 }
@@ -87,10 +88,10 @@ TEST(Dashboards, TheDashboardIsOneThatGrafanaReads) {
 TEST(Dashboards, GroupByLabelsThatExist) {
   std::set<std::string> labels = {"node", "le", "version", "revision"};
   for (const MetricInfo& m : Metrics().described()) labels.insert(m.labels.begin(), m.labels.end());
-  static const std::regex group("(?:by|on) \\(([a-z_, ]+)\\)|labels\\.([a-z_]+)");
+  static const boost::regex group("(?:by|on) \\(([a-z_, ]+)\\)|labels\\.([a-z_]+)");
   for (const char* path : {"deploy/dashboards/dracpu.json", "deploy/dashboards/alerts.yaml"}) {
     const std::string text = content(path);
-    for (auto it = std::sregex_iterator(text.begin(), text.end(), group); it != std::sregex_iterator();
+    for (auto it = boost::sregex_iterator(text.begin(), text.end(), group); it != boost::sregex_iterator();
          ++it) {
       const std::string list = (*it)[1].matched ? (*it)[1].str() : (*it)[2].str();
       for (const std::string_view label : split(list, ','))
@@ -102,9 +103,9 @@ TEST(Dashboards, GroupByLabelsThatExist) {
 TEST(Dashboards, EveryAlertHasItsSectionInTheManual) {
   const std::string manual = content("docs/user/alerts.md");
   const std::string rules = content("deploy/dashboards/alerts.yaml");
-  static const std::regex alert("- alert: (\\w+)");
+  static const boost::regex alert("- alert: (\\w+)");
   std::size_t n = 0;
-  for (auto it = std::sregex_iterator(rules.begin(), rules.end(), alert); it != std::sregex_iterator();
+  for (auto it = boost::sregex_iterator(rules.begin(), rules.end(), alert); it != boost::sregex_iterator();
        ++it, ++n)
     EXPECT_NE(manual.find("## " + (*it)[1].str() + "\n"), std::string::npos) << (*it)[1].str();
   EXPECT_GT(n, 8U);
@@ -117,7 +118,7 @@ TEST(Exposition, KeepsTheNamingRules) {
   std::set<std::string> names;
   for (const MetricInfo& m : Metrics().described()) {
     SCOPED_TRACE(m.name);
-    EXPECT_TRUE(std::regex_match(std::string(m.name), std::regex("[a-z][a-z0-9]*(_[a-z0-9]+)*")));
+    EXPECT_TRUE(boost::regex_match(std::string(m.name), boost::regex("[a-z][a-z0-9]*(_[a-z0-9]+)*")));
     EXPECT_TRUE(names.insert(std::string(m.name)).second) << "twice";
     EXPECT_FALSE(m.help.empty());
     EXPECT_EQ(m.kind == MetricKind::kCounter, m.name.ends_with("_total"))
@@ -127,7 +128,7 @@ TEST(Exposition, KeepsTheNamingRules) {
       EXPECT_FALSE(m.name.ends_with(type));
     for (const std::string_view unit : units_that_are_not_basic) EXPECT_FALSE(m.name.ends_with(unit));
     for (const auto& label : m.labels) {
-      EXPECT_TRUE(std::regex_match(std::string(label), std::regex("[a-z][a-z0-9_]*")));
+      EXPECT_TRUE(boost::regex_match(std::string(label), boost::regex("[a-z][a-z0-9_]*")));
       EXPECT_TRUE(label != "le" && label != "quantile") << "reserved";
     }
   }
@@ -143,7 +144,7 @@ TEST(Exposition, IsWellFormed) {
   for (const TextFormat format : {TextFormat::kPrometheus, TextFormat::kOpenMetrics}) {
     const std::string text = metrics.render(format);
     ASSERT_TRUE(text.ends_with('\n'));
-    static const std::regex sample("([a-zA-Z_:][a-zA-Z0-9_:]*)(\\{.*\\})? (\\S+)");
+    static const boost::regex sample("([a-zA-Z_:][a-zA-Z0-9_:]*)(\\{.*\\})? (\\S+)");
     std::set<std::string> helped;
     std::set<std::string> finished;
     std::set<std::string> seen;
@@ -164,9 +165,9 @@ TEST(Exposition, IsWellFormed) {
         continue;
       }
       if (line.starts_with("# UNIT ")) continue;
-      std::smatch m;
+      boost::smatch m;
       const std::string whole(line);
-      ASSERT_TRUE(std::regex_match(whole, m, sample)) << line;
+      ASSERT_TRUE(boost::regex_match(whole, m, sample)) << line;
       EXPECT_TRUE(m[1].str().starts_with(family)) << line;
       EXPECT_TRUE(seen.insert(m[1].str() + m[2].str()).second) << line;
       std::size_t used = 0;
