@@ -110,7 +110,8 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_synchronize(
                                                    {"err", f.what.text}});
     refused(containers[f.index], "ContainerNotPinned", "runs in the shared pool: " + f.what.text);
   }
-  advise(advice_on_unpinned(result.elsewhere, node_.config.publish.driver_name));
+  for (const std::size_t i : result.elsewhere) repinned(op, containers[i]);
+  advise(advice_on_unpinned(result.elsewhere.size(), node_.config.publish.driver_name));
   metrics_.claim_conflicts.set(books_.conflicts() + result.findings.size());
   if (result.new_owner || !moved.empty()) worker_.post([this] { (void)books_.save(); });
   metrics_.nri_synchronize_duration_seconds.observe(observe::Outcome::kSuccess,
@@ -159,6 +160,26 @@ void RuntimeService::refused(const nri::ContainerInfo& container, std::string_vi
   if (hooks_.tell_pod) hooks_.tell_pod(pod_of(container), reason, fmt::format("{}: {}", who, text));
   if (hooks_.refused)
     hooks_.refused(fmt::format("{} of pod {}/{}", who, container.pod_namespace, container.pod_name), text);
+}
+
+void RuntimeService::repinned(const std::string& op, const nri::ContainerInfo& container) {
+  const std::optional<CpuSet> cpus =
+      books_.with_ledger([&](const ledger::Ledger& l) { return l.placement_of(container.id); });
+  const std::string now = cpus ? cpus->to_string() : "";
+  const std::string was = container.cpus.empty() ? "all CPUs" : "CPUs " + container.cpus;
+  log_warning("Container was not on its claim's CPUs; it is moved there",
+              {{"opID", op},
+               {"pod", container.pod_namespace + "/" + container.pod_name},
+               {"container", container.name},
+               {"containerID", container.id.get()},
+               {"was", container.cpus},
+               {"cpus", now}});
+  if (!hooks_.tell_pod) return;
+  hooks_.tell_pod(
+      pod_of(container), "ContainerRepinned",
+      fmt::format("container \"{}\" ran on {} and is moved to the CPUs of its claims, {}; it was started "
+                  "or changed while the CPU driver of the node was away",
+                  container.name, was, now));
 }
 
 void RuntimeService::advise(const std::optional<observe::Advice>& advice) {

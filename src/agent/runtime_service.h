@@ -71,6 +71,7 @@ class RuntimeService final : public nri::Handler {
  private:
   void note_margin(std::string_view hook, Deadline deadline);
   void refused(const nri::ContainerInfo& container, std::string_view reason, const std::string& text);
+  void repinned(const std::string& op, const nri::ContainerInfo& container);
   void advise(const std::optional<observe::Advice>& advice);
   void grow();
   bool can_push() const;

@@ -44,6 +44,10 @@ TEST(RuntimeSettings, AreFoundInWhatTheRuntimeSays) {
   RuntimeService::Hooks hooks;
   hooks.synchronized = [] {};
   hooks.disconnected = [](const std::string&) {};
+  std::vector<std::string> told;
+  hooks.tell_pod = [&](const PodRef& pod, std::string_view reason, const std::string& text) {
+    told.push_back(fmt::format("{}/{} {} {}", pod.ns, pod.name, reason, text));
+  };
   hooks.advise = [&](const observe::Advice& a) { said.push_back(a.name); };
   RuntimeService service(t.node, books, worker, metrics, std::move(hooks));
   const Deadline soon = Deadline::after(seconds(10));
@@ -70,6 +74,12 @@ TEST(RuntimeSettings, AreFoundInWhatTheRuntimeSays) {
   EXPECT_TRUE(said.empty()) << "all are where they belong, or shared";
   ASSERT_TRUE(service.on_synchronize({box("o", {"DRA_CPUSET_a=0-1"}, "0-7")}, soon).ok());
   EXPECT_EQ(said, std::vector<std::string>{"nri-required-plugins"});
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_NE(
+      told[0].find("ns/o ContainerRepinned container \"o\" ran on CPUs 0-7 and is moved to the CPUs of its "
+                   "claims, 0-1;"),
+      std::string::npos)
+      << told[0];
   said.clear();
 
   ASSERT_TRUE(service.on_create(box("plain", {}, ""), soon).ok());

@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <fstream>
+#include <sstream>
 
+#include "base/strings.h"
 #include "cli/yaml_form.h"
 #include "data/corpus.h"
 #include "data/tree.h"
@@ -61,6 +64,38 @@ TEST_F(PlanTest, ClaimsWithoutAllocationGoWhereTheyFitFirst) {
             "d/b: CPUs 2-3,6-7 (4 CPUs of 2 cores, NUMA node 1; device chosen here, first-fit)\n"
             "d/c: CPUs 1 (1 CPU of 1 core, NUMA node 0; device chosen here, first-fit)\n"
             "shared pool: 5\n");
+}
+
+// docs/user/migrating-from-individual-mode.md: its claims give what it prints, and its external choice fits.
+TEST_F(PlanTest, TheMigrationGuideIsTrue) {
+  std::ostringstream in;
+  in << std::ifstream(DRACPU_SOURCE_DIR "/docs/user/migrating-from-individual-mode.md").rdbuf();
+  const std::string guide = in.str();
+  std::vector<std::string> blocks;
+  const std::string fence = "```yaml\n";
+  for (std::size_t at = guide.find(fence); at != std::string::npos; at = guide.find(fence, at)) {
+    at += fence.size();
+    blocks.push_back(guide.substr(at, guide.find("```", at) - at));
+  }
+  ASSERT_EQ(blocks.size(), 3U);
+  // Printed there, each line indented by four.
+  const auto is_printed = [&](const std::string& command, const std::string& lines) {
+    std::string wanted = "    $ " + command + "\n";
+    for (const std::string_view line : split(std::string_view(lines).substr(0, lines.size() - 1), '\n'))
+      wanted += fmt::format("    {}\n", line);
+    EXPECT_THAT(guide, HasSubstr(wanted));
+  };
+  config_.cpu.devices = config::DeviceMode::kIndividual;
+  load();
+  is_printed("dracpu plan --claims before.yaml --config individual.yaml", plan(blocks[0]));
+  config_.cpu.devices = config::DeviceMode::kGrouped;
+  load();
+  is_printed("dracpu plan --claims after.yaml --config grouped.yaml", plan(blocks[1]));
+
+  config_.cpu.allocator = config::Allocator::kExternal;
+  config_.node.name = "node-a";
+  load();
+  EXPECT_THAT(plan(blocks[1] + blocks[2]), HasSubstr("team/four: CPUs 0-1,4-5 ("));
 }
 
 TEST_F(PlanTest, ARefusalSaysWhatIsFreeWhere) {

@@ -354,9 +354,11 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& given) {
   shared_ = 0;
   std::vector<const ContainerFacts*> exclusive;
   std::vector<const ContainerFacts*> shared;
+  const auto place = [&](const ContainerFacts& c) {
+    return static_cast<std::size_t>(&c - containers.data());
+  };
   const auto report = [&](const ContainerFacts& c, Error why) {
-    const auto index = static_cast<std::size_t>(&c - containers.data());
-    out.findings.push_back({index, c.id, c.pod, c.who.container, std::move(why)});
+    out.findings.push_back({place(c), c.id, c.pod, c.who.container, std::move(why)});
   };
   const auto as_shared = [&](const ContainerFacts& c, Error why) {
     shared.push_back(&c);
@@ -420,7 +422,7 @@ Synchronized Ledger::synchronize(const std::vector<ContainerFacts>& given) {
     }
     if (told_by(c->cpus) != cpus) {
       out.updates.push_back({c->id, cpus});
-      ++out.elsewhere;
+      out.elsewhere.push_back(place(*c));
     }
     container.told = std::move(cpus);
   }

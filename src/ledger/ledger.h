@@ -128,7 +128,7 @@ struct Synchronized {
   std::vector<Finding> findings;
   std::size_t exclusive = 0;
   std::size_t shared = 0;
-  std::size_t elsewhere = 0;  // of the exclusive ones: did not run on their CPUs
+  std::vector<std::size_t> elsewhere;  // places in the list of exclusive ones that did not run on their CPUs
   bool new_owner = false;
 };
 
