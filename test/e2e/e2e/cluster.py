@@ -112,8 +112,8 @@ class Cluster:
             self.kubectl("apply", "-f", "-", stdin=json.dumps({
                 "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "dracpu-config", "namespace": "kube-system"},
                 "data": {"config.yaml": config}}))
-            text = text.replace("            - --hostname-override=$(NODE_NAME)\n",
-                                "            - --hostname-override=$(NODE_NAME)\n"
+            text = text.replace("            - --bind-address=:8080\n",
+                                "            - --bind-address=:8080\n"
                                 "            - --config=/etc/dracpu/config.yaml\n")
             text = text.replace("          volumeMounts:\n", "          volumeMounts:\n            - name: config\n"
                                 "              mountPath: /etc/dracpu\n")
