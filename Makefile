@@ -61,6 +61,7 @@ format:
 format-check:
 	@tools/setup check
 	git ls-files '*.cc' '*.h' | xargs clang-format-16 --dry-run --Werror
+	tools/chart --check
 
 headers: build
 	cmake --build --preset $(PRESET) --target headers

@@ -40,9 +40,17 @@ class RuntimeServiceTest : public ::testing::Test, protected TestNode {
     c.env = std::move(env);
     return c;
   }
+  // What writes files has its thread.
+  template <typename F>
+  auto on_worker(F f) {
+    std::promise<decltype(f())> done;
+    worker_.post([&] { done.set_value(f()); });
+    return done.get_future().get();
+  }
   // A prepared claim of two CPUs, and the variable that its container carries.
   std::string claim(const std::string& uid) {
-    const Result<ledger::Claim> got = books_.prepare({order(uid, 2)})[0];
+    const Result<ledger::Claim> got =
+        on_worker([&]() -> Result<ledger::Claim> { return books_.prepare({order(uid, 2)})[0]; });
     EXPECT_TRUE(got.ok());
     return "DRA_CPUSET_" + uid + "=" + got->cpus.to_string();
   }
@@ -99,7 +107,7 @@ TEST_F(RuntimeServiceTest, OldRuntimesWidenWithTheNextStop) {
   EXPECT_TRUE(service_.on_create(box("t"), Deadline::never()).ok());
   EXPECT_TRUE(service_.on_create(box("o", {claim("a")}), Deadline::never()).ok());
   EXPECT_TRUE(service_.on_stop(box("o"), Deadline::never())->empty());
-  EXPECT_TRUE(books_.unprepare({ClaimUid("a")})[0].ok());
+  EXPECT_TRUE(on_worker([&] { return books_.unprepare({ClaimUid("a")})[0].ok(); }));
   service_.pool_grew();
   EXPECT_EQ(stale(), 2U);
   const Result<Updates> carried = service_.on_stop(box("t"), Deadline::never());
@@ -120,7 +128,7 @@ TEST_F(RuntimeServiceTest, NewRuntimesAreToldAtOnceAndAnUnansweredPushHoldsPrepa
   EXPECT_TRUE(service_.on_create(box("s"), Deadline::never()).ok());
   EXPECT_TRUE(service_.on_create(box("o", {claim("a")}), Deadline::never()).ok());
   EXPECT_TRUE(service_.on_stop(box("o"), Deadline::never())->empty());
-  EXPECT_TRUE(books_.unprepare({ClaimUid("a")})[0].ok());
+  EXPECT_TRUE(on_worker([&] { return books_.unprepare({ClaimUid("a")})[0].ok(); }));
   service_.pool_grew();
   const Updates got = pushed.get_future().get();
   ASSERT_EQ(got.size(), 1U);

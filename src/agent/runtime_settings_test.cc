@@ -68,7 +68,7 @@ TEST(RuntimeSettings, AreFoundInWhatTheRuntimeSays) {
   EXPECT_EQ(service.runtime(), "containerd v2.1.4, NRI v0.12.3");
   said.clear();
 
-  ASSERT_TRUE(books.prepare({t.order("a", 2)}).front().ok());
+  ASSERT_TRUE(books.prepare({t.order("a", 2)}).front().ok());  // the worker has nothing to do yet
   ASSERT_TRUE(
       service.on_synchronize({box("s", {}, "0-7"), box("o", {"DRA_CPUSET_a=0-1"}, "0-1")}, soon).ok());
   EXPECT_TRUE(said.empty()) << "all are where they belong, or shared";

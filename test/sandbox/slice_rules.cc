@@ -10,7 +10,6 @@
 #include <boost/json/value.hpp>
 #include <charconv>
 #include <cmath>
-#include <regex>
 #include <set>
 
 namespace dracpu::sandbox {
@@ -55,27 +54,27 @@ bool flag_of(const json::object& o, std::string_view key) {
 }
 
 bool is_label(const std::string& name) {
-  static const std::regex form("[a-z0-9]([-a-z0-9]*[a-z0-9])?");
-  return name.size() <= 63 && std::regex_match(name, form);
+  static const boost::regex form("[a-z0-9]([-a-z0-9]*[a-z0-9])?");
+  return name.size() <= 63 && boost::regex_match(name, form);
 }
 
 bool is_subdomain(const std::string& name, std::size_t limit) {
-  static const std::regex form("[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*");
-  return name.size() <= limit && std::regex_match(name, form);
+  static const boost::regex form("[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*");
+  return name.size() <= limit && boost::regex_match(name, form);
 }
 
 bool is_qualified(const std::string& name) {
-  static const std::regex identifier("[A-Za-z_][A-Za-z0-9_]*");
+  static const boost::regex identifier("[A-Za-z_][A-Za-z0-9_]*");
   const std::size_t slash = name.find('/');
   const std::string last = slash == std::string::npos ? name : name.substr(slash + 1);
   if (slash != std::string::npos && !is_subdomain(name.substr(0, slash), 63)) return false;
-  return last.size() <= 32 && std::regex_match(last, identifier);
+  return last.size() <= 32 && boost::regex_match(last, identifier);
 }
 
 bool is_version(const std::string& text) {
-  static const std::regex form(
+  static const boost::regex form(
       "(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?(\\+[0-9A-Za-z.-]+)?");
-  return std::regex_match(text, form);
+  return boost::regex_match(text, form);
 }
 
 bool is_pool_name(const std::string& name) {
@@ -393,10 +392,10 @@ std::vector<Cause> check_slice_change(const json::object& before, const json::ob
 }
 
 std::optional<long double> parse_amount(std::string_view text) {
-  static const std::regex form(
+  static const boost::regex form(
       "([+-]?)([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]+)?");
-  std::cmatch part;
-  if (!std::regex_match(text.data(), text.data() + text.size(), part, form)) return std::nullopt;
+  boost::cmatch part;
+  if (!boost::regex_match(text.data(), text.data() + text.size(), part, form)) return std::nullopt;
   long double value = std::stold(part[2].str());
   const std::string suffix = part[4].str();
   static const std::string decimal = "num kMGTPE";

@@ -235,6 +235,7 @@ def require_go():
 
 
 PACKAGES = {  # a file that shows the package is there -> the package
+    "/usr/lib/python3/dist-packages/yaml/__init__.py": "python3-yaml",
     "/usr/bin/qemu-system-x86_64": "qemu-system-x86",
     "/usr/sbin/debootstrap": "debootstrap",
     "/bin/busybox": "busybox-static",

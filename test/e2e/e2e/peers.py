@@ -16,6 +16,7 @@ _KUBE_FLAGS = (f"-s -w -X {_VERSION}.gitVersion=v{KUBERNETES} "
 # program -> (folder of the module under components/, package, linker flags)
 PROGRAMS = {
     "etcd": ("etcd", ".", "-s -w"),
+    "helm": ("helm", "helm.sh/helm/v3/cmd/helm", "-s -w"),
     **{name: ("kubernetes", f"k8s.io/kubernetes/cmd/{name}", _KUBE_FLAGS)
        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet")},
     **{name: ("containerd", f"github.com/containerd/containerd/v2/cmd/{name}", "-s -w")

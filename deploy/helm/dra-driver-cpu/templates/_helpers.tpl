@@ -68,6 +68,14 @@ k8s-app: {{ .Chart.Name }}
 {{- clean $root -}}
 {{- end -}}
 
+{{/* Values kept from an older release (--reuse-values) do not have what came later. */}}
+{{- define "dracpu.maxUnavailable" -}}
+{{- $v := (.Values.updateStrategy).maxUnavailable -}}{{- if kindIs "invalid" $v -}}1{{- else -}}{{ $v }}{{- end -}}
+{{- end -}}
+{{- define "dracpu.maxSurge" -}}
+{{- $v := (.Values.updateStrategy).maxSurge -}}{{- if kindIs "invalid" $v -}}0{{- else -}}{{ $v }}{{- end -}}
+{{- end -}}
+
 {{/* Everything that must not reach the cluster. The sentences are those of docs/user/upgrading.md. */}}
 {{- define "dracpu.checks" -}}
 {{- $config := .Values.driverConfig | default dict -}}
@@ -118,15 +126,15 @@ k8s-app: {{ .Chart.Name }}
 {{- if gt (len $socket) 107 -}}
 {{- fail (printf "kubeletRootDir is too long: the socket %q has %d bytes, 107 are possible" $socket (len $socket)) -}}
 {{- end -}}
-{{- $surge := toString .Values.updateStrategy.maxSurge -}}
+{{- $surge := include "dracpu.maxSurge" . -}}
 {{- if not (has $surge (list "0" "0%")) -}}
-{{- if not .Values.standby.enabled -}}
+{{- if not (.Values.standby).enabled -}}
 {{- fail "updateStrategy.maxSurge needs standby.enabled: the new pod waits for the old one, and only a ready standby lets the update go on" -}}
 {{- end -}}
-{{- if not (has (toString .Values.updateStrategy.maxUnavailable) (list "0" "0%")) -}}
+{{- if not (has (include "dracpu.maxUnavailable" .) (list "0" "0%")) -}}
 {{- fail "updateStrategy.maxSurge needs updateStrategy.maxUnavailable: 0" -}}
 {{- end -}}
-{{- else if has (toString .Values.updateStrategy.maxUnavailable) (list "0" "0%") -}}
+{{- else if has (include "dracpu.maxUnavailable" .) (list "0" "0%") -}}
 {{- fail "updateStrategy.maxUnavailable and maxSurge cannot both be 0: no pod could be replaced" -}}
 {{- end -}}
 {{- end -}}
