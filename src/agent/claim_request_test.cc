@@ -172,7 +172,7 @@ TEST_F(ClaimRequestTest, AnExternalAllocatorsChoiceHasToFit) {
   struct Case {
     const char* amount;
     std::vector<std::string> configs;
-    std::initializer_list<const char*> says;
+    std::vector<const char*> says;
   };
   const std::vector<Case> cases = {
       {"2", {}, {"\"r\" has 0 opaque configurations", "exactly 1"}},

@@ -7,6 +7,7 @@
 #define DRACPU_BASE_STRINGS_H_
 
 #include <charconv>
+#include <concepts>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ std::string_view trim(std::string_view text);
 
 // Parts between separators; an empty text gives one empty part.
 std::vector<std::string_view> split(std::string_view text, char separator);
+// Not of a temporary: the parts would dangle.
+template <std::same_as<std::string> T>
+void split(T&& text, char separator) = delete;
 
 // The whole text as a decimal number of type T, or nothing (also on overflow or trailing bytes).
 template <typename T>

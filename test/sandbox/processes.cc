@@ -44,14 +44,16 @@ struct Own {
 Own own_group() {
   std::string first;   // path in the v1 hierarchy that has cpuset
   std::string second;  // path in the v2 hierarchy
-  for (const std::string_view line : split(get("/proc/self/cgroup"), '\n')) {
+  const std::string groups = get("/proc/self/cgroup");
+  for (const std::string_view line : split(groups, '\n')) {
     const std::vector<std::string_view> part = split(line, ':');
     if (part.size() < 3) continue;
     if (has_word(std::string(part[1]), "cpuset", ',')) first = part[2];
     if (part[0] == "0" && part[1].empty()) second = part[2];
   }
   Own v2;
-  for (const std::string_view line : split(get("/proc/self/mountinfo"), '\n')) {
+  const std::string mounts = get("/proc/self/mountinfo");
+  for (const std::string_view line : split(mounts, '\n')) {
     const std::vector<std::string_view> part = split(line, ' ');
     if (part.size() < 10) continue;
     const std::string_view type = part[part.size() - 3];

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
+#include <boost/regex.hpp>
 #include <charconv>
 #include <cmath>
 #include <set>
