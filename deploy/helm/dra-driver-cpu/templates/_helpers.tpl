@@ -76,7 +76,7 @@ k8s-app: {{ .Chart.Name }}
 {{- $v := (.Values.updateStrategy).maxSurge -}}{{- if kindIs "invalid" $v -}}0{{- else -}}{{ $v }}{{- end -}}
 {{- end -}}
 
-{{/* Everything that must not reach the cluster. The sentences are those of docs/user/upgrading.md. */}}
+{{/* Everything that must not reach the cluster. docs/user/installation.md says what to do. */}}
 {{- define "dracpu.checks" -}}
 {{- $config := .Values.driverConfig | default dict -}}
 {{- $nested := include "dracpu.isNested" . -}}
