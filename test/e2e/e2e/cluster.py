@@ -253,7 +253,7 @@ class Cluster:
         for name in names:
             self.api.delete(f"{PODS}/{name}", 1)
         for name in names:
-            wait_for(f"pod {name} to be gone", 120, lambda n=name: self.get_pod(n) is None)
+            wait_for(f"pod {name} to be gone", 300, lambda n=name: self.get_pod(n) is None)
         for claim in self.api.get(CLAIMS)["items"]:
             self.api.delete(f"{CLAIMS}/{claim['metadata']['name']}")
         wait_for("claims to be gone", 60, lambda: not self.api.get(CLAIMS)["items"])
