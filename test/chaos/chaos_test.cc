@@ -182,9 +182,14 @@ TEST_F(Chaos, TheWitnessSeesTwoAtOnce) {
 TEST_F(Chaos, TheObserverSeesAClaimThatMoves) {
   Result<std::unique_ptr<sandbox::Runtime>> runtime = sandbox::Runtime::start({.socket = dir() / "nri.sock"});
   ASSERT_TRUE(runtime.ok());
+  // Old or new, as the driver writes them: the observer looks all the time.
+  const auto replace = [&](const std::string& name, const std::string& text) {
+    (void)sandbox::write_text(dir() / "draft", text);
+    std::filesystem::rename(dir() / "draft", dir() / name);
+  };
   const auto put = [&](const CpuSet& file, const std::string& state) {
-    (void)sandbox::write_text(dir() / "dra.k8s.io-cpu_claim-a.json", cdi_text({{"a", file}}));
-    (void)sandbox::write_text(dir() / "state.json", "header\n" + state);
+    replace("dra.k8s.io-cpu_claim-a.json", cdi_text({{"a", file}}));
+    replace("state.json", "header\n" + state);
   };
   const std::string good = R"({"claims":[{"uid":"a","cpus":"0-1"}]})";
   for (const auto& [file, state] : {std::pair{CpuSet{0, 1}, good},
