@@ -3,7 +3,8 @@
 #
 # dracpu_library(NAME SOURCES… [DEPS…])  a folder's library, namespace and target dracpu_NAME
 # dracpu_proto(NAME PROTOS… [GRPC])      generated code as a target of its own, warnings off
-# dracpu_test(NAME SOURCES… DEPS…)       a GoogleTest binary, one ctest entry
+# dracpu_test(NAME SOURCES… DEPS…)       a GoogleTest binary, one ctest entry; READS_SOURCES: it may read files of the
+#                                        project below DRACPU_SOURCE_DIR
 # dracpu_bench / dracpu_fuzz             the same for benchmarks and fuzz targets
 # dracpu_header_check()                  target `headers`: every header compiles on its own
 
@@ -51,9 +52,12 @@ function(dracpu_test name)
   if(NOT DRACPU_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "READS_SOURCES" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE dracpu_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  if(ARG_READS_SOURCES)
+    target_compile_definitions(${name} PRIVATE DRACPU_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  endif()
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)

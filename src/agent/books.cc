@@ -4,6 +4,7 @@
 #include "agent/books.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "agent/claim_metadata.h"
 #include "agent/reconcile.h"
@@ -11,15 +12,6 @@
 #include "ledger/claim_env.h"
 
 namespace dracpu::agent {
-namespace {
-
-std::int64_t unix_seconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
-}
-
-}  // namespace
-
 Books::Books(const Node& node, const Machine& machine, FileOps& ops)
     : node_(node),
       boot_id_(boot_id()),
@@ -199,7 +191,7 @@ std::vector<Result<ledger::Claim>> Books::prepare(const std::vector<PrepareOrder
 }
 
 std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<const PrepareOrder*>& orders) {
-  const std::int64_t now = unix_seconds();
+  const std::int64_t now = std::time(nullptr);
   std::vector<Result<ledger::Claim>> out;
   out.reserve(orders.size());
   std::set<ClaimUid> fresh;

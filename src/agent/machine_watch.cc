@@ -15,12 +15,18 @@ constexpr std::size_t kLongReason = 700;  // the kubelet takes 1024 bytes; one m
 
 }  // namespace
 
+std::shared_ptr<const Machine> MachineWatch::machine() const {
+  const Locked lock(mutex_);
+  return machine_;
+}
+
 Result<bool> MachineWatch::look() {
   const Result<CpuSet> online = topology::read_online(node_.files);
   if (!online.ok()) return online.error();
-  if (*online == machine_->topology.online) return false;
+  if (*online == machine()->topology.online) return false;
   Result<std::shared_ptr<const Machine>> now = read_machine(node_);
   if (!now.ok()) return std::move(now).error();
+  const Locked lock(mutex_);
   machine_ = *std::move(now);
   return true;
 }

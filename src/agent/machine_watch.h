@@ -5,7 +5,8 @@
 //
 // Cost    look(): one small file when nothing changed; the whole description when something did.
 // Errors  As the topology reader: the machine known before stays.
-// Threads MachineWatch belongs to one thread; device_health() is a function of its arguments.
+// Threads MachineWatch belongs to one thread, but for machine(); device_health() is a function of its
+//         arguments.
 
 #ifndef DRACPU_AGENT_MACHINE_WATCH_H_
 #define DRACPU_AGENT_MACHINE_WATCH_H_
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "agent/node.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "kubelet/server.h"
 #include "ledger/ledger.h"
@@ -27,13 +29,14 @@ class MachineWatch {
   MachineWatch(const Node& node, std::shared_ptr<const Machine> machine)
       : node_(node), machine_(std::move(machine)) {}
 
-  const std::shared_ptr<const Machine>& machine() const { return machine_; }
+  std::shared_ptr<const Machine> machine() const;
   // True if another set of CPUs is online than before; machine() is the new one.
   Result<bool> look();
 
  private:
   const Node& node_;
-  std::shared_ptr<const Machine> machine_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const Machine> machine_ DRACPU_GUARDED_BY(mutex_);
 };
 
 // A claim and those of its CPUs that are offline.

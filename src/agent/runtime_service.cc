@@ -21,8 +21,10 @@ constexpr std::chrono::milliseconds kGrowthDelay{1000};  // RULINGS 15: at least
 constexpr std::size_t kGrowthBatch = 16;  // runtimes apply updates one by one at tens of milliseconds
 constexpr std::chrono::seconds kPushLimit{20};
 
+std::string pod_name_of(const nri::ContainerInfo& c) { return c.pod_namespace + "/" + c.pod_name; }
+
 ledger::ContainerFacts facts_of(const nri::ContainerInfo& c) {
-  return {c.id, {c.pod_uid, c.name}, c.pod_namespace + "/" + c.pod_name, &c.env, c.cpus};
+  return {c.id, {c.pod_uid, c.name}, pod_name_of(c), &c.env, c.cpus};
 }
 
 PodRef pod_of(const nri::ContainerInfo& c) { return {c.pod_namespace, c.pod_name, c.pod_uid.get()}; }
@@ -158,8 +160,7 @@ void RuntimeService::refused(const nri::ContainerInfo& container, std::string_vi
                              const std::string& text) {
   const std::string who = fmt::format("container \"{}\"", container.name);
   if (hooks_.tell_pod) hooks_.tell_pod(pod_of(container), reason, fmt::format("{}: {}", who, text));
-  if (hooks_.refused)
-    hooks_.refused(fmt::format("{} of pod {}/{}", who, container.pod_namespace, container.pod_name), text);
+  if (hooks_.refused) hooks_.refused(fmt::format("{} of pod {}", who, pod_name_of(container)), text);
 }
 
 void RuntimeService::repinned(const std::string& op, const nri::ContainerInfo& container) {
@@ -169,7 +170,7 @@ void RuntimeService::repinned(const std::string& op, const nri::ContainerInfo& c
   const std::string was = container.cpus.empty() ? "all CPUs" : "CPUs " + container.cpus;
   log_warning("Container was not on its claim's CPUs; it is moved there",
               {{"opID", op},
-               {"pod", container.pod_namespace + "/" + container.pod_name},
+               {"pod", pod_name_of(container)},
                {"container", container.name},
                {"containerID", container.id.get()},
                {"was", container.cpus},
@@ -211,7 +212,7 @@ Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& co
   Result<ledger::Placement> placed =
       books_.with_ledger([&](ledger::Ledger& l) { return l.create(facts_of(container)); });
   const auto took = Deadline::Clock::now() - begun;
-  const std::string pod = container.pod_namespace + "/" + container.pod_name;
+  const std::string pod = pod_name_of(container);
   note_margin("CreateContainer", deadline);
   // With the policies `none` the kubelet asks for no CPUs and no nodes.
   if (!container.cpus.empty()) advise(advice_on_cpu_manager(container.cpus));
@@ -258,9 +259,7 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_update(const nri::C
   note_margin("UpdateContainer", deadline);
   if (!cpus || cpus->empty()) return std::vector<nri::ContainerUpdate>{};
   log_info(4, "Container keeps its CPUs through an update",
-           {{"pod", container.pod_namespace + "/" + container.pod_name},
-            {"container", container.name},
-            {"cpus", cpus->to_string()}});
+           {{"pod", pod_name_of(container)}, {"container", container.name}, {"cpus", cpus->to_string()}});
   return std::vector<nri::ContainerUpdate>{{container.id, *std::move(cpus)}};
 }
 
@@ -287,7 +286,7 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_stop(const nri::Con
     metrics_.nri_stop_container_duration_seconds.observe(observe::Outcome::kSuccess, mode_of(*ended.kind),
                                                          seconds(Deadline::Clock::now() - begun));
     log_info(2, "Container stopped",
-             {{"pod", container.pod_namespace + "/" + container.pod_name},
+             {{"pod", pod_name_of(container)},
               {"container", container.name},
               {"containerID", container.id.get()}});
   }
@@ -304,10 +303,9 @@ void RuntimeService::on_remove(const nri::ContainerInfo& container) {
   if (!kind) return;
   metrics_.nri_remove_container_duration_seconds.observe(observe::Outcome::kSuccess, mode_of(*kind),
                                                          seconds(Deadline::Clock::now() - begun));
-  log_info(2, "Container removed without a stop before",
-           {{"pod", container.pod_namespace + "/" + container.pod_name},
-            {"container", container.name},
-            {"containerID", container.id.get()}});
+  log_info(
+      2, "Container removed without a stop before",
+      {{"pod", pod_name_of(container)}, {"container", container.name}, {"containerID", container.id.get()}});
 }
 
 void RuntimeService::on_not_applied(const std::optional<ContainerId>& created,

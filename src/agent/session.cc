@@ -55,7 +55,6 @@ Session::Session(const Node& node, std::shared_ptr<const Machine> machine, const
       health_(health),
       board_(board),
       watch_(node, std::move(machine)),
-      shown_(watch_.machine()),
       books_(node, *watch_.machine()),
       runtime_(node, books_, worker_, metrics, runtime_hooks()),
       events_(node,
@@ -73,9 +72,7 @@ RuntimeService::Hooks Session::runtime_hooks() {
   };
   hooks.disconnected = [this](const std::string& reason) { health_.set_failed("nri", reason); };
   hooks.tell_pod = tell_pod();
-  hooks.refused = [this](std::string who, std::string what) {
-    board_.note_refusal(std::move(who), std::move(what));
-  };
+  hooks.refused = note_refusal();
   hooks.advise = [this](const observe::Advice& advice) {
     if (health_.advise(advice.name, advice.text))
       log_warning("A setting of this node weakens the driver",
@@ -87,10 +84,7 @@ RuntimeService::Hooks Session::runtime_hooks() {
 // For the status page, on its thread.
 OwnerFacts Session::owner_facts() {
   OwnerFacts out;
-  {
-    const Locked lock(shown_mutex_);
-    out.machine = shown_;
-  }
+  out.machine = watch_.machine();
   out.runtime = runtime_.runtime();
   books_.with_ledger([&](const ledger::Ledger& l) {
     out.pool = l.pool();
@@ -145,6 +139,10 @@ TellPod Session::tell_pod() {
   return [this](const PodRef& pod, std::string_view reason, const std::string& text) {
     events_.warn(pod, reason, text);
   };
+}
+
+std::function<void(std::string who, std::string what)> Session::note_refusal() {
+  return [this](std::string who, std::string what) { board_.note_refusal(std::move(who), std::move(what)); };
 }
 
 // Nothing waits for it; what failed is told once, since without the right to do so all of them fail.
@@ -207,9 +205,10 @@ Status Session::start_kubelet() {
 }
 
 void Session::publish() {
-  std::vector<device::Slice> slices = device::cut_into_slices(watch_.machine()->devices);
-  log_info(2, "Publishing", {{"devices", watch_.machine()->devices.size()}, {"slices", slices.size()}});
-  if (watch_.machine()->devices.empty())
+  const std::shared_ptr<const Machine> machine = watch_.machine();
+  std::vector<device::Slice> slices = device::cut_into_slices(machine->devices);
+  log_info(2, "Publishing", {{"devices", machine->devices.size()}, {"slices", slices.size()}});
+  if (machine->devices.empty())
     log_warning("No device to publish: every CPU is reserved or its facts are incomplete");
   publisher_->publish(std::move(slices));
 }
@@ -226,20 +225,17 @@ void Session::look_at_machine() {
   }
   machine_error_.clear();
   if (!*changed) return;
-  const CpuSet& now = watch_.machine()->topology.online;
+  const std::shared_ptr<const Machine> machine = watch_.machine();
+  const CpuSet& now = machine->topology.online;
   log_info(0, "CPUs came or went",
            {{"online", (now - before).to_string()}, {"offline", (before - now).to_string()}});
-  worker_.post([this, machine = watch_.machine()] {
+  worker_.post([this, machine] {
     books_.set_machine(*machine);
     claims_->set_machine(machine);
     runtime_.pool_grew();
     wake_.notify();
   });
   is_health_due_ = true;
-  {
-    const Locked lock(shown_mutex_);
-    shown_ = watch_.machine();
-  }
   publish();
 }
 
@@ -290,9 +286,7 @@ TermEnd Session::serve() {
   hooks.may_prepare = [this] { return runtime_.may_prepare(); };
   hooks.pool_grew = [this] { runtime_.pool_grew(); };
   hooks.tell_pod = tell_pod();
-  hooks.refused = [this](std::string who, std::string what) {
-    board_.note_refusal(std::move(who), std::move(what));
-  };
+  hooks.refused = note_refusal();
   hooks.registration = [this](bool registered, const std::string& error) {
     on_registration(registered, error);
   };

@@ -30,7 +30,6 @@
 #include "agent/status_board.h"
 #include "agent/wake.h"
 #include "agent/worker.h"
-#include "base/mutex.h"
 #include "kube/slice_publisher.h"
 #include "kubelet/server.h"
 #include "nri/plugin.h"
@@ -73,6 +72,7 @@ class Session {
   void report_config_conflict();
   void rewrite_cdi();
   TellPod tell_pod();
+  std::function<void(std::string who, std::string what)> note_refusal();
   RuntimeService::Hooks runtime_hooks();
   OwnerFacts owner_facts();
   void post_event(std::string path, std::string body);
@@ -110,8 +110,6 @@ class Session {
   kube::PublisherStats counted_;
 
   MachineWatch watch_;
-  Mutex shown_mutex_;
-  std::shared_ptr<const Machine> shown_ DRACPU_GUARDED_BY(shown_mutex_);  // the watch's, for the status page
   // Declared so that each part is destroyed before those it uses.
   Books books_;
   Worker worker_;

@@ -10,10 +10,10 @@
 #include <boost/property_tree/xml_parser.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "agent/test_node.h"
+#include "base/file.h"
 #include "data/tree.h"
 
 namespace dracpu::agent {
@@ -236,9 +236,7 @@ class StatusPageInBrowser : public ::testing::Test {
         testing::TempDir(), arguments, server.port(), query, out, out);
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
     server.stop();
-    std::ostringstream text;
-    text << std::ifstream(out).rdbuf();
-    return text.str();
+    return read_file(out).value();
   }
 
   std::filesystem::path folder_;

@@ -272,7 +272,7 @@ Verdict check_hints(const Request& r, Random& random) {
 // Everything, a share of it, whole cores, what is left of a unit, and sometimes numbers that do not exist.
 CpuSet random_free(const RandomMachine& m, Random& random) {
   CpuSet within = m.cpus;
-  if (random.one_in(3)) within = random.among(random.one_in(2) ? m.nodes : m.sockets);
+  if (random.one_in(3)) within = random.one_of(random.one_in(2) ? m.nodes : m.sockets);
   CpuSet out;
   const std::uint32_t keep = random.between(1, 8);
   if (random.one_in(3)) {
@@ -292,7 +292,7 @@ CpuSet random_free(const RandomMachine& m, Random& random) {
 std::size_t random_count(const RandomMachine& m, const CpuSet& free, Random& random) {
   switch (random.below(8)) {
     case 0:
-      return random.among(random.one_in(2) ? m.nodes : m.caches).size();
+      return random.one_of(random.one_in(2) ? m.nodes : m.caches).size();
     case 1:
       return random.below(4);
     case 2:
@@ -304,7 +304,7 @@ std::size_t random_count(const RandomMachine& m, const CpuSet& free, Random& ran
 
 Verdict run_case(const std::vector<RandomMachine>& machines, std::uint64_t seed) {
   Random random(seed ^ 0x5bf03635U);
-  const RandomMachine& m = random.among(machines);
+  const RandomMachine& m = random.one_of(machines);
   Request r{.machine = m, .free = random_free(m, random), .count = 0, .options = {}};
   r.options = {.sorting = random.one_in(3) ? Sorting::kSpread : Sorting::kPacked,
                .prefer_caches = random.one_in(2),

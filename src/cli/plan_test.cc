@@ -7,9 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <fstream>
-#include <sstream>
 
+#include "base/file.h"
 #include "base/strings.h"
 #include "cli/yaml_form.h"
 #include "data/corpus.h"
@@ -68,9 +67,8 @@ TEST_F(PlanTest, ClaimsWithoutAllocationGoWhereTheyFitFirst) {
 
 // docs/user/migrating-from-individual-mode.md: its claims give what it prints, and its external choice fits.
 TEST_F(PlanTest, TheMigrationGuideIsTrue) {
-  std::ostringstream in;
-  in << std::ifstream(DRACPU_SOURCE_DIR "/docs/user/migrating-from-individual-mode.md").rdbuf();
-  const std::string guide = in.str();
+  const std::string guide =
+      read_file(DRACPU_SOURCE_DIR "/docs/user/migrating-from-individual-mode.md").value();
   std::vector<std::string> blocks;
   const std::string fence = "```yaml\n";
   for (std::size_t at = guide.find(fence); at != std::string::npos; at = guide.find(fence, at)) {

@@ -9,9 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
+#include "base/file.h"
 #include "config/load.h"
 #include "config/parts.h"
 
@@ -103,9 +102,7 @@ TEST(Reference, IsWhatTheReaderAccepts) {
 }
 
 std::string content(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(std::string(DRACPU_SOURCE_DIR) + "/" + path).rdbuf();
-  return text.str();
+  return read_file(std::string(DRACPU_SOURCE_DIR) + "/" + path).value();
 }
 
 TEST(Reference, IsWrittenDownAsItIs) {

@@ -10,11 +10,10 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <boost/regex.hpp>
-#include <fstream>
 
 #include <set>
-#include <sstream>
 
+#include "base/file.h"
 #include "base/strings.h"
 #include "observe/metrics.h"
 
@@ -22,9 +21,7 @@ namespace dracpu::observe {
 namespace {
 
 std::string content(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(std::string(DRACPU_SOURCE_DIR) + "/" + path).rdbuf();
-  return text.str();
+  return read_file(std::string(DRACPU_SOURCE_DIR) + "/" + path).value();
 }
 
 // Names with the suffixes that a histogram adds.

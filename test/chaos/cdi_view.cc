@@ -8,9 +8,9 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
-#include <fstream>
-#include <iterator>
 #include <utility>
+
+#include "base/file.h"
 
 namespace dracpu::chaos {
 namespace {
@@ -50,9 +50,9 @@ Found read_spec(const fs::path& path) {
 }  // namespace
 
 std::optional<std::string> slurp(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  Result<std::string> text = read_file(path);
+  if (!text.ok()) return std::nullopt;
+  return *std::move(text);
 }
 
 Found claims_in_cdi(const fs::path& folder) {

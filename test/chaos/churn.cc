@@ -16,11 +16,11 @@
 
 #include "base/strings.h"
 #include "cdi_view.h"
+#include "data/random.h"
 #include "facts.h"
 #include "machine.h"
 #include "node.h"
 #include "pods.h"
-#include "random.h"
 
 namespace dracpu::chaos {
 namespace {

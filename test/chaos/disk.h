@@ -23,9 +23,11 @@
 #include <vector>
 
 #include "base/file.h"
-#include "random.h"
+#include "data/random.h"
 
 namespace dracpu::chaos {
+
+using test::Random;
 
 enum class Where { kBefore, kInside, kAfter };
 // kShortWrite: a part is written, then the disk is full. kSync: all is done, only the sync fails.

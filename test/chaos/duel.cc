@@ -17,9 +17,9 @@
 #include "base/strings.h"
 #include "cdi_view.h"
 #include "child.h"
+#include "data/random.h"
 #include "machine.h"
 #include "node.h"
-#include "random.h"
 #include "witness.h"
 
 namespace dracpu::chaos {
@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using sandbox::Child;
 using std::chrono::milliseconds;
+using test::Random;
 
 constexpr milliseconds kLimit{10'000};  // for anything that must happen
 constexpr std::size_t kTrail = 40;

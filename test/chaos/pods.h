@@ -19,12 +19,14 @@
 #include <string>
 #include <vector>
 
+#include "data/random.h"
 #include "facts.h"
 #include "node.h"
-#include "random.h"
 #include "report.h"
 
 namespace dracpu::chaos {
+
+using test::Random;
 
 class Pods {
  public:

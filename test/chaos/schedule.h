@@ -28,9 +28,9 @@
 
 #include "agent/node.h"
 #include "base/cpuset.h"
+#include "data/random.h"
 #include "disk.h"
 #include "life.h"
-#include "random.h"
 #include "report.h"
 
 namespace dracpu::chaos {

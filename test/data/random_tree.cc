@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
@@ -53,7 +54,8 @@ class Drawer {
     const std::uint32_t sockets = random_.one_in(12) ? 8 : random_.between(1, 4);
     const std::uint32_t parts = random_.one_in(2) ? 1 : random_.between(1, sockets == 8 ? 2 : 4);
     const bool is_big = random_.one_in(12);
-    const std::uint32_t threads = random_.among(std::vector<std::uint32_t>{1, 2, 2, 4, 8});
+    static constexpr std::array<std::uint32_t, 5> kThreads{1, 2, 2, 4, 8};
+    const std::uint32_t threads = random_.one_of(kThreads);
     const std::uint32_t most_cpus = is_big ? 256 : 64;
     const std::uint32_t most_cores = std::clamp(most_cpus / (sockets * parts * threads), 1U, 24U);
     const bool is_uneven = random_.one_in(3);

@@ -2,7 +2,6 @@
 # Copyright The dracpu authors
 """What the documents tell people to type, typed."""
 
-import os
 import pathlib
 import re
 import subprocess
@@ -30,7 +29,8 @@ def _commands(document):
 
 def _type(line):
     kubectl = pathlib.Path(peers.path("kubectl"))
-    env = {**os.environ, "KUBECONFIG": str(control_plane.admin_kubeconfig()), "PATH": f"{kubectl.parent}:{os.environ['PATH']}"}
+    env = control_plane.admin_env()
+    env["PATH"] = f"{kubectl.parent}:{env['PATH']}"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=REPO, env=env, capture_output=True, text=True,
                           timeout=240, check=False)
     with (log_dir() / "documents.log").open("a") as log:
@@ -63,7 +63,6 @@ def quickstart(cluster):
             _type(line)
         expect(cluster.driver_pod() is None, "no driver after the removal", True)
     finally:
-        subprocess.run([peers.path("kubectl"), "--kubeconfig", str(control_plane.admin_kubeconfig()), "delete", "--ignore-not-found",
-                        "--wait=true", "-f", str(REPO / "docs/examples/two-cpus.yaml")], capture_output=True, check=False)
+        cluster.kubectl("delete", "--ignore-not-found", "--wait=true", "-f", str(REPO / "docs/examples/two-cpus.yaml"), check=False)
         cluster.deploy_driver()
         cluster.wait_driver()

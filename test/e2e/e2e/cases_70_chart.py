@@ -3,7 +3,6 @@
 """The chart: what it renders, what it refuses, and a release of it on the cluster."""
 
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -65,8 +64,8 @@ def _yaml():
 
 def _helm(*arguments, check=True):
     peers.build(["helm"])
-    env = {**os.environ, "KUBECONFIG": str(control_plane.admin_kubeconfig())}
-    done = subprocess.run([peers.path("helm"), *map(str, arguments)], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run([peers.path("helm"), *map(str, arguments)], env=control_plane.admin_env(), capture_output=True,
+                          text=True, check=False)
     with (log_dir() / "helm.log").open("a") as log:
         log.write(f"$ helm {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}\n")
     if check:

@@ -4,7 +4,6 @@
 
 import contextlib
 import json
-import os
 import pathlib
 import re
 
@@ -94,9 +93,8 @@ class Cluster:
         State().update(driver=digest(self.driver))
 
     def kubectl(self, *arguments, stdin=None, check=True):
-        env = {**os.environ, "KUBECONFIG": str(control_plane.admin_kubeconfig())}
-        return command([peers.path("kubectl"), *arguments], log_dir() / "kubectl.log", stdin=stdin, env=env,
-                       check=check)
+        return command([peers.path("kubectl"), *arguments], log_dir() / "kubectl.log", stdin=stdin,
+                       env=control_plane.admin_env(), check=check)
 
     def node_ready(self):
         node = self.api.get_or_none(f"/api/v1/nodes/{control_plane.NODE_NAME}")

@@ -3,6 +3,7 @@
 """etcd, API server, controller manager and scheduler on 127.0.0.1."""
 
 import json
+import os
 import shutil
 
 from e2e import peers
@@ -49,6 +50,11 @@ def connect():
 
 def admin_kubeconfig():
     return run_dir() / "control-plane" / "pki" / "admin.kubeconfig"
+
+
+def admin_env():
+    """The environment of a client that may do everything."""
+    return {**os.environ, "KUBECONFIG": str(admin_kubeconfig())}
 
 
 def _ready(api, started):
