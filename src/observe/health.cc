@@ -122,9 +122,8 @@ bool HealthState::advise(std::string_view name, std::string_view text) {
     advice_.push_back({std::string(name), std::string(text)});
     return true;
   }
-  if (said->text == text) return false;
   said->text = text;
-  return true;
+  return false;
 }
 
 std::vector<Advice> HealthState::advice() const {

@@ -49,7 +49,8 @@ class HealthState {
   bool set_ok(std::string_view check);
   bool set_failed(std::string_view check, std::string_view reason);
 
-  // In place of what was said under this name. True if it is new (worth a log line).
+  // In place of what was said under this name. True if nothing was (worth a log line): the text may change
+  // with every container.
   bool advise(std::string_view name, std::string_view text);
   std::vector<Advice> advice() const;
 

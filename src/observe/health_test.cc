@@ -110,5 +110,21 @@ TEST(Health, AStandbyIsReadyOnlyWhereItMayBe) {
   }
 }
 
+// Once for the log, however often and with whatever text; the listing has the last, and nothing fails by it.
+TEST(Health, AdviceIsNewOnce) {
+  HealthState health({"guard"});
+  health.set_owner();
+  health.set_ok("guard");
+  EXPECT_TRUE(health.advise("kubelet-cpu-manager", "asks for 4-5"));
+  EXPECT_FALSE(health.advise("kubelet-cpu-manager", "asks for 4-5"));
+  EXPECT_FALSE(health.advise("kubelet-cpu-manager", "asks for 6-7"));
+  EXPECT_TRUE(health.advise("nri-request-timeout", "too short"));
+  ASSERT_EQ(health.advice().size(), 2U);
+  EXPECT_EQ(health.advice()[0].text, "asks for 6-7");
+  const HttpResponse answer = health.readyz({"GET", "/readyz", "verbose", ""});
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_NE(answer.body.find("[!]kubelet-cpu-manager: asks for 6-7\n"), std::string::npos) << answer.body;
+}
+
 }  // namespace
 }  // namespace dracpu::observe
