@@ -14,6 +14,24 @@
 namespace dracpu::agent {
 namespace {
 
+// "a, b, c, …": a message names only the first of many.
+class ShortList {
+ public:
+  void add(std::string_view item) {
+    constexpr std::size_t kMost = 16;
+    if (++items_ <= kMost) {
+      text_ += fmt::format("{}{}", items_ == 1 ? "" : ", ", item);
+    } else if (items_ == kMost + 1) {
+      text_ += ", …";
+    }
+  }
+  std::string or_else(std::string_view nothing) const { return items_ == 0 ? std::string(nothing) : text_; }
+
+ private:
+  std::string text_;
+  std::size_t items_ = 0;
+};
+
 // Gives devices to claims that have none, as a scheduler would at its simplest: the first that has room.
 class FirstFit {
  public:
@@ -102,15 +120,11 @@ class FirstFit {
                                        const device::Device* only,
                                        std::map<std::string, std::size_t>& taken) const {
     const std::string key = device::cpu_capacity_name(driver_);
-    std::string rooms;
-    std::size_t named = 0;
+    ShortList rooms;
     for (const device::Device& d : devices_) {
       if (only != nullptr && only != &d) continue;
       const std::size_t room = d.cpus.size() - std::min(taken[d.name], d.cpus.size());
-      constexpr std::size_t kMostNamed = 16;
-      if (room > 0 && ++named <= kMostNamed)
-        rooms += fmt::format("{}{} {}", rooms.empty() ? "" : ", ", d.name, room);
-      if (named == kMostNamed + 1 && !rooms.ends_with("…")) rooms += ", …";
+      if (room > 0) rooms.add(fmt::format("{} {}", d.name, room));
       const std::optional<kube::Quantity> amount = amount_of(request, key);
       std::size_t wanted = amount ? whole(*amount) : d.cpus.size();
       if (!d.allow_multiple_allocations) wanted = 1;
@@ -133,7 +147,7 @@ class FirstFit {
         Errc::kNoCapacity, "request \"{}\": no device has room for {}; CPUs left: {}", name,
         amount ? fmt::format("{} CPU{}", amount->to_string(), amount->to_string() == "1" ? "" : "s")
                : std::string("it"),
-        rooms.empty() ? "none" : rooms);
+        rooms.or_else("none"));
   }
 
   static std::optional<kube::Quantity> amount_of(const kube::DeviceRequest& request, const std::string& key) {
@@ -156,16 +170,13 @@ class FirstFit {
 
 // "; free: cpudevnuma000 2 (1,3), …": where a refused claim could go.
 std::string what_would_fit(const Machine& machine, const CpuSet& free) {
-  constexpr std::size_t kMaxNamed = 16;
-  std::string out = "; free now: ";
-  std::size_t named = 0;
+  ShortList out;
   for (const device::Device& d : machine.devices) {
     const CpuSet here = d.cpus & free;
     if (here.empty()) continue;
-    if (++named > kMaxNamed) return out + ", …";
-    out += fmt::format("{}{} {} ({})", named == 1 ? "" : ", ", d.name, here.size(), here.to_string());
+    out.add(fmt::format("{} {} ({})", d.name, here.size(), here.to_string()));
   }
-  return named == 0 ? out + "nothing" : out;
+  return "; free now: " + out.or_else("nothing");
 }
 
 }  // namespace
