@@ -5,10 +5,12 @@
 import contextlib
 import pathlib
 import re
+import shutil
 import subprocess
+import tempfile
 
 from e2e import control_plane, guest, peers
-from e2e.base import REPO, log_dir, wait_for
+from e2e.base import REPO, State, log_dir, wait_for
 from e2e.cluster import ALL_CPUS, NAMESPACE, PODS, cpus, expect, shown
 from e2e.registry import case
 
@@ -28,11 +30,10 @@ def _commands(document):
     return out
 
 
-def _type(line):
-    kubectl = pathlib.Path(peers.path("kubectl"))
+def _type(line, folder=REPO, *programs):
     env = control_plane.admin_env()
-    env["PATH"] = f"{kubectl.parent}:{env['PATH']}"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=REPO, env=env, capture_output=True, text=True,
+    env["PATH"] = ":".join(map(str, [peers.path("kubectl").parent, *programs, env["PATH"]]))
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=folder, env=env, capture_output=True, text=True,
                           timeout=240, check=False)
     with (log_dir() / "documents.log").open("a") as log:
         log.write(f"$ {line}\n{done.stdout}{done.stderr}")
@@ -136,3 +137,63 @@ def examples(cluster):
             for name, (wanted, also) in EXAMPLES.items():
                 if wanted == config:
                     _run_example(cluster, name, also)
+
+
+# What is not typed here, and why. Everything else that the documents indent as a command is.
+NOT_TYPED = (
+    (r"^make image|^skopeo|^sed ", "there is no registry; the quickstart case types what follows"),
+    (r"port-forward", "it does not end; the page is tested with a browser"),
+    (r"^helm |^kubectl (apply|delete) ", "the cases quickstart, examples, chart-install and upgrade-* do it"),
+    (r"^make manifests", "the case upgrade-manifest-to-helm does it"),
+    (r"^echo 1 >/sys|^grep \. /sys", "on the node; the case cpu-hotplug does it"),
+    (r"^dracpu upgrade|^dracpu cleanup", "the cases upgrade-* do it"),
+    (r"docs/examples/two-cpus|^kubectl (wait|exec (pinned|shared))|rollout status daemonset/dracpu$", "the quickstart case"),
+)
+KNOWN = r"(kubectl|dracpu|helm|make|sed|skopeo|curl|grep|echo) "
+
+
+def _documented():
+    """Indented commands of all documents, with continued lines joined and comments taken off."""
+    out = []
+    for file in sorted((REPO / "docs/user").glob("*.md")):
+        lines = iter(file.read_text().splitlines())
+        for line in lines:
+            if not re.match("    " + KNOWN, line):
+                continue
+            while line.endswith("\\"):
+                line = line[:-1].rstrip() + " " + next(lines).strip()
+            out.append((file.name, re.sub(r"\s{2,}#.*$", "", line.strip())))
+    return out
+
+
+@case("documents")
+def documents(cluster):
+    """Every command in docs/user is typed on the cluster, or named here with the reason why not."""
+    work = pathlib.Path(tempfile.mkdtemp(prefix="dracpu-documents-"))
+    try:
+        (work / "config.yaml").write_text("apiVersion: v1alpha1\nreservedCPUs: \"0\"\n")
+        (work / "old.yaml").write_text("apiVersion: v1alpha1\nreservedCPUs: \"0\"\n")
+        example = (REPO / "docs/examples/named-claim.yaml").read_text()
+        (work / "claims.yaml").write_text(re.sub(r'dra.cpu/cpu: "\d+"', 'dra.cpu/cpu: "1"', example))
+        with cluster.configured((work / "config.yaml").read_text()):
+            claim = cluster.claim("documented", 2)
+            cluster.pod("documented", claims=["documented"])
+            cluster.wait_running("documented")
+            places = {
+                r"\bDRIVER\b": cluster.driver_pod()["metadata"]["name"], r"-n NAMESPACE\b": "-n kube-system",
+                r"daemonset/NAME\b": "daemonset/dracpu", r"exec POD\b": f"-n {NAMESPACE} exec documented",
+                r"\bCLAIM_UID\b": claim["metadata"]["uid"], r"NODE:8080": f"127.0.0.1:{State().read()['guest_ports']['health']}",
+                r"--claims FILE": "--claims claims.yaml", r"--config FILE": "--config config.yaml", r"(check|migrate) FILE": r"\1 config.yaml",
+                r" \[FLAGS\]": "", r"--sysfs-root \S+": "--sysfs-root /",
+            }
+            typed = 0
+            for _, line in _documented():
+                if any(re.search(pattern, line) for pattern, _ in NOT_TYPED):
+                    continue
+                for place, value in places.items():
+                    line = re.sub(place, value, line)
+                _type(line, work, cluster.driver.parent)
+                typed += 1
+            expect(typed >= 30, "at least 30 commands", typed)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
