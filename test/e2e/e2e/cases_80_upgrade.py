@@ -144,7 +144,7 @@ def upgrade_two_releases(cluster):
 
         def second_waits(_):
             wait_for("the second driver to wait", 60, lambda: any(
-                "waiting for the lock" in text.lower() or "standby" in text.lower() for text in _logs(cluster)))
+                "Another instance owns this node" in text for text in _logs(cluster)))
 
         with move(cluster, "a second install beside ours", settled=second_waits):
             cluster.kubectl("apply", "-f", str(REPO / "deploy/manifest/dracpu.yaml"))
