@@ -171,7 +171,7 @@ def documents(cluster):
     """Every command in docs/user is typed on the cluster, or named here with the reason why not."""
     work = pathlib.Path(tempfile.mkdtemp(prefix="dracpu-documents-"))
     try:
-        (work / "config.yaml").write_text("apiVersion: v1alpha1\nreservedCPUs: \"0\"\n")
+        (work / "config.yaml").write_text("apiVersion: v1alpha1\ngroupBy: numanode\n")
         (work / "old.yaml").write_text("apiVersion: v1alpha1\nreservedCPUs: \"0\"\n")
         example = (REPO / "docs/examples/named-claim.yaml").read_text()
         (work / "claims.yaml").write_text(re.sub(r'dra.cpu/cpu: "\d+"', 'dra.cpu/cpu: "1"', example))
