@@ -78,6 +78,7 @@ class RootFlags {
         "  devices                           show what this node would publish\n"
         "  plan --claims FILE                show which CPUs claims would get here\n"
         "  state show|verify                 read the driver's state file\n"
+        "  upgrade check                     find what breaks in a cluster on the move to this driver\n"
         "  config check|migrate|show         the configuration: a file's, in the new form, the running "
         "one's\n"
         "  log-level [LEVEL]                 show or switch the running driver's log level\n"
@@ -360,7 +361,9 @@ struct ReadOnly {
 };
 
 CommandLine parse_read_only(const ReadOnly& command, std::vector<std::string> args) {
-  const std::string action = command.kind == CommandLine::Kind::kState ? take_word(args) : "";
+  const bool has_action =
+      command.kind == CommandLine::Kind::kState || command.kind == CommandLine::Kind::kUpgrade;
+  const std::string action = has_action ? take_word(args) : "";
   std::vector<KnownFlag> known = {
       {"o", FlagKind::kValue}, {"output", FlagKind::kValue}, {"free", FlagKind::kValue}};
   if (command.kind != CommandLine::Kind::kPlan) known.pop_back();
@@ -374,6 +377,8 @@ CommandLine parse_read_only(const ReadOnly& command, std::vector<std::string> ar
   }
   if (command.kind == CommandLine::Kind::kState && action != "show" && action != "verify")
     return bad_line("state wants one word, show or verify", command.usage);
+  if (command.kind == CommandLine::Kind::kUpgrade && action != "check")
+    return bad_line("upgrade wants one word, check", command.usage);
   CommandLine out;
   out.kind = command.kind;
   out.action = action;
@@ -430,7 +435,15 @@ const std::vector<ReadOnly>& read_only_commands() {
        Kind::kState,
        kStateUsage,
        {"text", "json"},
-       {{"file", &CommandLine::state_file}, {"config", &CommandLine::config_file}}}};
+       {{"file", &CommandLine::state_file}, {"config", &CommandLine::config_file}}},
+      {"upgrade",
+       Kind::kUpgrade,
+       kUpgradeUsage,
+       {"text", "json"},
+       {{"kubeconfig", &CommandLine::kubeconfig},
+        {"config", &CommandLine::config_file},
+        {"values", &CommandLine::values_file},
+        {"node", &CommandLine::node_name}}}};
   return commands;
 }
 
@@ -456,9 +469,10 @@ CommandLine parse_command_line(const std::vector<std::string>& args) {
   if (word == "config") return line->flags.empty() ? parse_config(rest) : stray_flag(*line);
   if (word == "log-level") return line->flags.empty() ? parse_log_level(rest) : stray_flag(*line);
   if (word != "health" && word != "introspect" && word != "gatherinfo" && !is_read_only) {
-    return failed(kFailed, fmt::format("dracpu: subcommand \"{}\" is not known; there are: config, devices, "
-                                       "gatherinfo, health, introspect, log-level, plan, state, topology\n",
-                                       word));
+    return failed(kFailed,
+                  fmt::format("dracpu: subcommand \"{}\" is not known; there are: config, devices, "
+                              "gatherinfo, health, introspect, log-level, plan, state, topology, upgrade\n",
+                              word));
   }
   if (!line->flags.empty()) return stray_flag(*line);
   if (word == "health") return parse_health(rest);

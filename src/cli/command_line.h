@@ -30,6 +30,7 @@ struct CommandLine {
     kDevices,
     kPlan,
     kState,
+    kUpgrade,
     kConfig,
     kLogLevel,
     kPrint,
@@ -50,10 +51,13 @@ struct CommandLine {
   std::string sysfs_root;   // kTopology, kDevices, kPlan; empty: this machine
   std::string output;       // the form: text, json, svg, yaml
   std::string overlay;      // kTopology
-  std::string config_file;  // kDevices, kPlan, kState
+  std::string config_file;  // kDevices, kPlan, kState, kUpgrade
   std::string claims_file;  // kPlan; "-" is standard input
   std::optional<std::string> free_cpus;
-  std::string state_file;  // kPlan, kState
+  std::string state_file;   // kPlan, kState
+  std::string kubeconfig;   // kUpgrade; empty: $KUBECONFIG, or the pod's service account
+  std::string values_file;  // kUpgrade
+  std::string node_name;    // kUpgrade; empty: all nodes
   std::string
       action;  // kState: "show" or "verify"; kConfig: "check", "migrate", "show", "schema", "reference"
   bool defaults = false;         // kConfig, "show"

@@ -16,6 +16,7 @@
 #include "cli/process.h"
 #include "cli/state.h"
 #include "cli/topology.h"
+#include "cli/upgrade.h"
 #include "config/load.h"
 #include "observe/bind_address.h"
 #include "observe/log.h"
@@ -101,6 +102,8 @@ int run(int argc, char** argv, DaemonMain daemon) {
       return run_log_level(line);
     case CommandLine::Kind::kState:
       return run_state(line);
+    case CommandLine::Kind::kUpgrade:
+      return run_upgrade(line);
     case CommandLine::Kind::kPrint:
       put(stdout, line.text);
       return kOk;

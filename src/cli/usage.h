@@ -13,7 +13,8 @@ namespace dracpu::cli {
 inline constexpr std::string_view kUsage =
     "Usage: dracpu [flags]\n"
     "       dracpu health live|ready | topology | devices | plan | state show|verify |\n"
-    "              config check|migrate|show|schema|reference | log-level | introspect metrics | gatherinfo\n"
+    "              upgrade check | config check|migrate|show|schema|reference | log-level | introspect "
+    "metrics | gatherinfo\n"
     "       dracpu --help\n";
 
 inline constexpr std::string_view kHealthUsage =
@@ -90,6 +91,22 @@ inline constexpr std::string_view kStateUsage =
     "\n"
     "  --file FILE        the state file (default: where the configuration puts it)\n"
     "  --config FILE      the driver's configuration (default: none)\n"
+    "  -o, --output FORM  text (default) or json\n";
+
+inline constexpr std::string_view kUpgradeUsage =
+    "Usage: dracpu upgrade check [--kubeconfig FILE] [--config FILE] [--values FILE] [--node NAME]\n"
+    "                            [-o text|json]\n"
+    "\n"
+    "Reads a cluster, changes nothing, and tells what would break on the move to this driver, with the fix.\n"
+    "Ends with 0 (nothing that breaks), 3 (something does) or 2 (bad input, or the cluster does not "
+    "answer).\n"
+    "What could not be looked at is listed; it does not change the status.\n"
+    "\n"
+    "  --kubeconfig FILE  how to reach the API server (default: $KUBECONFIG, or in a pod its service "
+    "account)\n"
+    "  --config FILE      the configuration that this driver will have (default: that of the driver found)\n"
+    "  --values FILE      the values that the chart will have\n"
+    "  --node NAME        look at the kubelet and the slices of this node alone\n"
     "  -o, --output FORM  text (default) or json\n";
 
 inline constexpr std::string_view kConfigUsage =
