@@ -4,10 +4,12 @@
 #include "cli/plan.h"
 
 #include <boost/json.hpp>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "agent/state_codec.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "cli/process.h"
 #include "cli/yaml_form.h"
@@ -59,8 +61,46 @@ std::string_view code_of(Errc code) {
   }
 }
 
-std::string full_name(const agent::PlannedClaim& claim) {
+template <typename AnyClaim>
+std::string full_name(const AnyClaim& claim) {
   return claim.ns.empty() ? claim.name : claim.ns + "/" + claim.name;
+}
+
+// As the API server fills them in.
+void set_defaults(json::value& request) {
+  json::object* fields = request.if_object();
+  if (fields == nullptr) return;
+  if (!fields->contains("allocationMode")) (*fields)["allocationMode"] = "ExactCount";
+  if (!fields->contains("count") && (*fields)["allocationMode"] == "ExactCount") (*fields)["count"] = 1;
+}
+
+json::value* find(json::value* from, std::string_view key) {
+  json::object* fields = from == nullptr ? nullptr : from->if_object();
+  return fields == nullptr ? nullptr : fields->if_contains(key);
+}
+
+void set_defaults_of_claim(json::object& claim) {
+  json::value* requests = find(find(claim.if_contains("spec"), "devices"), "requests");
+  if (requests == nullptr || !requests->is_array()) return;
+  for (json::value& request : requests->get_array()) {
+    if (json::value* exactly = find(&request, "exactly")) set_defaults(*exactly);
+    json::value* first = find(&request, "firstAvailable");
+    if (first == nullptr || !first->is_array()) continue;
+    for (json::value& sub : first->get_array()) set_defaults(sub);
+  }
+}
+
+// v1 and v1beta2 have the same fields; older forms have them elsewhere. Items of a typed list have none.
+Status check_version(const json::object& object) {
+  const json::value* version = object.if_contains("apiVersion");
+  if (version == nullptr || version->is_null()) return ok_status();
+  for (const char* known : {"resource.k8s.io/v1", "resource.k8s.io/v1beta2"}) {
+    if (*version == known) return ok_status();
+  }
+  return make_error(Errc::kInvalidInput,
+                    "apiVersion {} is not read here; use resource.k8s.io/v1, which \"kubectl get "
+                    "resourceclaims.v1.resource.k8s.io -o yaml\" gives",
+                    version->is_string() ? in_quotes(version->get_string()) : json::serialize(*version));
 }
 
 // "2 cores, NUMA node 0": how the CPUs lie.
@@ -97,19 +137,33 @@ std::string kind_of(const json::object& object) {
   return kind != nullptr && kind->is_string() ? std::string(kind->get_string()) : std::string();
 }
 
+struct ClaimsRead {
+  std::vector<kube::Claim> claims;
+  std::map<ClaimUid, std::size_t> by_uid;
+  std::vector<std::string>& notes;
+};
+
 // A claim as the API server would give it.
-Status add_claim(json::object object, std::vector<kube::Claim>& out) {
+Status add_claim(json::object object, ClaimsRead& out) {
+  if (Status s = check_version(object); !s.ok()) return s;
+  set_defaults_of_claim(object);
   json::value& metadata = object["metadata"];
   if (!metadata.is_object()) metadata = json::object();
   json::object& fields = metadata.get_object();
-  if (!fields.contains("uid")) fields["uid"] = fmt::format("plan-{}", out.size() + 1);
+  if (!fields.contains("uid")) fields["uid"] = fmt::format("plan-{}", out.claims.size() + 1);
   Result<kube::Claim> claim = kube::parse_claim(json::serialize(object));
   if (!claim.ok()) return std::move(claim).error();
-  out.push_back(*std::move(claim));
+  const auto [first, is_new] = out.by_uid.emplace(claim->uid, out.claims.size());
+  if (!is_new) {
+    return make_error(Errc::kInvalidInput, "claims {} and {} have the same metadata.uid {}; take one out",
+                      in_quotes(full_name(out.claims[first->second])), in_quotes(full_name(*claim)),
+                      in_quotes(claim->uid.get()));
+  }
+  out.claims.push_back(*std::move(claim));
   return ok_status();
 }
 
-Status add_object(const json::value& value, std::vector<kube::Claim>& out, std::vector<std::string>& notes) {
+Status add_object(const json::value& value, ClaimsRead& out) {
   const json::object* object = value.if_object();
   if (object == nullptr) return make_error(Errc::kInvalidInput, "not an object");
   const std::string kind = kind_of(*object);
@@ -131,14 +185,14 @@ Status add_object(const json::value& value, std::vector<kube::Claim>& out, std::
       json::value item = (*list)[i];
       // Items of a typed list lack their kind.
       if (kind == "ResourceClaimList" && item.is_object()) item.get_object()["kind"] = "ResourceClaim";
-      if (Status s = add_object(item, out, notes); !s.ok()) {
+      if (Status s = add_object(item, out); !s.ok()) {
         return std::move(s).error().while_doing(fmt::format("items[{}]", i));
       }
     }
     return ok_status();
   }
   if (kind.empty()) return make_error(Errc::kInvalidInput, "kind is missing");
-  notes.push_back(fmt::format("a {} was left out", kind));
+  out.notes.push_back(fmt::format("a {} was left out", in_quotes(kind)));
   return ok_status();
 }
 
@@ -147,18 +201,42 @@ Status add_object(const json::value& value, std::vector<kube::Claim>& out, std::
 Result<std::vector<kube::Claim>> read_claims(std::string_view text, std::vector<std::string>& notes) {
   const Result<std::vector<config::YamlNode>> documents = config::parse_yaml_documents(text, kMaxValues);
   if (!documents.ok()) return documents.error();
-  std::vector<kube::Claim> out;
+  ClaimsRead out{{}, {}, notes};
   for (std::size_t i = 0; i < documents->size(); ++i) {
     const config::YamlNode& document = (*documents)[i];
-    if (Status s = add_object(to_json(document), out, notes); !s.ok()) {
+    if (Status s = add_object(to_json(document), out); !s.ok()) {
       Error error = std::move(s).error().while_doing(
           fmt::format("document {} ({})", i + 1, config::to_string(document.at)));
       error.code = Errc::kInvalidInput;
       return error;
     }
   }
-  if (out.empty()) return make_error(Errc::kInvalidInput, "no ResourceClaim in it");
-  return out;
+  if (out.claims.empty()) return make_error(Errc::kInvalidInput, "no ResourceClaim in it");
+  return std::move(out.claims);
+}
+
+void leave_out_other_nodes(const agent::Node& node, std::vector<kube::Claim>& claims,
+                           std::vector<std::string>& notes) {
+  const std::string& driver = node.config.publish.driver_name;
+  std::set<std::string> pools;
+  const auto is_elsewhere = [&](const kube::Claim& claim) {
+    if (!claim.allocation) return false;
+    std::set<std::string> its;
+    for (const kube::AllocationResult& r : claim.allocation->results) {
+      if (r.driver == driver) its.insert(r.pool);
+    }
+    if (its.empty() || its.contains(node.name)) return false;
+    pools.merge(its);
+    return true;
+  };
+  const std::size_t left_out = std::erase_if(claims, is_elsewhere);
+  if (left_out == 0) return;
+  std::string names;
+  for (const std::string& pool : pools) names += (names.empty() ? "" : ", ") + in_quotes(pool);
+  notes.push_back(fmt::format(
+      "{} claim{} of other nodes left out ({}); this plan is of node \"{}\", which node.name in the "
+      "configuration sets",
+      left_out, left_out == 1 ? "" : "s", printable(names, 400), node.name));
 }
 
 std::string devices_text(const agent::Node& node, const agent::Machine& machine, std::string_view form) {
@@ -200,7 +278,7 @@ std::string plan_text(const agent::Plan& plan, const agent::Machine& machine, st
     }
   }
   out += fmt::format("shared pool: {}\n", plan.shared.empty() ? "none" : plan.shared.to_string());
-  return out;
+  return printable(out);
 }
 
 int run_devices(const CommandLine& line) {
@@ -212,12 +290,13 @@ int run_devices(const CommandLine& line) {
 int run_plan(const CommandLine& line) {
   const Result<NodeAndMachine> loaded = load(line);
   if (!loaded.ok()) return bad_input(loaded.error());
-  Result<std::string> text = read_file(line.claims_file == "-" ? "/dev/stdin" : line.claims_file);
+  Result<std::string> text = read_file(input_name(line.claims_file));
   if (!text.ok()) return bad_input(text.error());
   agent::PlanInput input;
   std::vector<std::string> notes;
   Result<std::vector<kube::Claim>> claims = read_claims(*text, notes);
   if (!claims.ok()) return bad_input(std::move(claims).error().while_doing("\"" + line.claims_file + "\""));
+  leave_out_other_nodes(loaded->node, *claims, notes);
   for (const std::string& note : notes) complain(note);
   input.claims = *std::move(claims);
   if (line.free_cpus) {
@@ -229,10 +308,19 @@ int run_plan(const CommandLine& line) {
     store::StateFile file(line.state_file);
     Result<agent::State> state = agent::load_state(file);
     if (!state.ok()) return bad_input(std::move(state).error().while_doing("flag --state"));
+    const std::string& driver = loaded->node.config.publish.driver_name;
+    if (state->node != loaded->node.name || state->driver != driver) {
+      complain(fmt::format(
+          "flag --state: \"{}\" is of node \"{}\" and driver \"{}\", this plan of \"{}\" and \"{}\"",
+          line.state_file, state->node, state->driver, loaded->node.name, driver));
+    }
     input.held = std::move(state->claims);
   }
-  const Result<agent::Plan> plan = agent::make_plan(loaded->node, *loaded->machine, input);
-  if (!plan.ok()) return bad_input(plan.error());
+  Result<agent::Plan> plan = agent::make_plan(loaded->node, *loaded->machine, input);
+  if (!plan.ok()) {
+    return bad_input(
+        std::move(plan).error().while_doing(fmt::format("flag --state: \"{}\"", line.state_file)));
+  }
   bool is_refused = false;
   for (const agent::PlannedClaim& claim : plan->claims) is_refused = is_refused || !claim.cpus.ok();
   return print_result(plan_text(*plan, *loaded->machine, line.output), is_refused ? kRefused : kOk);

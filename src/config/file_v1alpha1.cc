@@ -62,12 +62,32 @@ Status check_excluded(const YamlNode& root, const std::string& file) {
   return problems.to_error();
 }
 
+// Somebody wrote the nested form and left its version out, or stated the other one.
+Status check_form(const YamlNode& root, const std::string& file) {
+  const std::vector<FieldText> nested = fields_of(Config{});
+  for (const YamlKey& key : root.keys) {
+    const bool is_nested =
+        key.text == "kind" ||
+        std::any_of(nested.begin(), nested.end(), [&](const FieldText& f) { return f.section == key.text; });
+    if (!is_nested) continue;
+    return make_error(Errc::kInvalidInput,
+                      "config file \"{}\": {}: key \"{}\" belongs to the nested form, but {}; state "
+                      "\"apiVersion: {}\" and \"kind: DriverConfiguration\"",
+                      file, to_string(key.at), key.text,
+                      root.find("apiVersion") == nullptr ? "apiVersion is missing, which means the flat one"
+                                                         : "apiVersion says the flat one",
+                      kV1Beta1);
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Status read_v1alpha1(const YamlNode& root, const std::string& file, Settings& out) {
   out.config.format = Format::kV1Alpha1;
   if (Status s = check_spelling(root, file); !s.ok()) return s;
   if (Status s = check_excluded(root, file); !s.ok()) return s;
+  if (Status s = check_form(root, file); !s.ok()) return s;
   Problems problems(file);
   Section top(root, "", Section::Rules::kFlat, problems, out.warnings);
   std::string path;
