@@ -35,10 +35,22 @@ class ShortList {
 // Gives devices to claims that have none, as a scheduler would at its simplest: the first that has room.
 class FirstFit {
  public:
-  FirstFit(const Node& node, const Machine& machine)
-      : driver_(node.config.publish.driver_name), pool_(node.name), devices_(machine.devices) {}
+  FirstFit(const Node& node, const Machine& machine, const CpuSet& usable)
+      : driver_(node.config.publish.driver_name),
+        pool_(node.name),
+        devices_(machine.devices),
+        usable_(usable) {}
 
   void take(const std::string& device, std::size_t cpus) { taken_[device] += cpus; }
+  // What somebody holds outside of what may be used takes no room.
+  void take_held(const ledger::Claim& claim) {
+    for (const ledger::Grant& grant : claim.grants) {
+      const auto device = std::find_if(devices_.begin(), devices_.end(),
+                                       [&](const device::Device& d) { return d.name == grant.device; });
+      if (device == devices_.end()) continue;
+      take(grant.device, std::min(grant.cpus, (device->cpus & usable_ & claim.cpus).size()));
+    }
+  }
 
   Result<kube::Allocation> allocate(const kube::Claim& claim) const {
     std::map<std::string, std::size_t> taken = taken_;
@@ -61,6 +73,7 @@ class FirstFit {
       return make_error(Errc::kInvalidInput,
                         "no request with device class \"{}\"; the claim has no allocation either", driver_);
     }
+    out.config = claim.config;
     return out;
   }
 
@@ -123,7 +136,8 @@ class FirstFit {
     ShortList rooms;
     for (const device::Device& d : devices_) {
       if (only != nullptr && only != &d) continue;
-      const std::size_t room = d.cpus.size() - std::min(taken[d.name], d.cpus.size());
+      const std::size_t most = (d.cpus & usable_).size();
+      const std::size_t room = most - std::min(taken[d.name], most);
       if (room > 0) rooms.add(fmt::format("{} {}", d.name, room));
       const std::optional<kube::Quantity> amount = amount_of(request, key);
       std::size_t wanted = amount ? whole(*amount) : d.cpus.size();
@@ -165,6 +179,7 @@ class FirstFit {
   std::string driver_;
   std::string pool_;
   const std::vector<device::Device>& devices_;
+  const CpuSet& usable_;
   std::map<std::string, std::size_t> taken_;
 };
 
@@ -186,10 +201,10 @@ Result<Plan> make_plan(const Node& node, const Machine& machine, const PlanInput
   if (input.free) managed &= *input.free;
   ledger::Ledger ledger(managed, node.config.node.reserved_cpus, machine.topology.offline,
                         picker_for(node, machine));
-  FirstFit first_fit(node, machine);
+  FirstFit first_fit(node, machine, managed);
   for (const auto& [uid, claim] : input.held) {
     if (Status s = ledger.adopt(uid, claim); !s.ok()) return std::move(s).error();
-    for (const ledger::Grant& grant : claim.grants) first_fit.take(grant.device, grant.cpus);
+    first_fit.take_held(claim);
   }
   const std::vector<std::string> no_env;
   (void)ledger.create({ContainerId("other"), {PodUid("other"), "other"}, "other", &no_env, ""});
