@@ -37,7 +37,6 @@ class ClaimCheck {
   ClaimCheck(const ClaimObject& object, const std::set<std::string>& classes, const Target& target,
              bool is_machine, Findings& out)
       : claim_(object.claim),
-        object_(object),
         name_(object.object()),
         classes_(classes),
         target_(target),
@@ -135,7 +134,7 @@ class ClaimCheck {
 
   std::vector<const kube::ConfigEntry*> our_entries() const {
     std::vector<const kube::ConfigEntry*> out;
-    for (const kube::ConfigEntry& e : claim_.allocation ? claim_.allocation->config : object_.config) {
+    for (const kube::ConfigEntry& e : claim_.allocation ? claim_.allocation->config : claim_.config) {
       if (e.opaque && e.driver == target_.driver_name) out.push_back(&e);
     }
     return out;
@@ -235,7 +234,6 @@ class ClaimCheck {
   }
 
   const kube::Claim& claim_;
-  const ClaimObject& object_;
   std::string name_;
   const std::set<std::string>& classes_;
   const Target& target_;

@@ -33,7 +33,7 @@ std::string places_in(const ClaimObject& object, const std::string& old) {
   for (const kube::ClaimConstraint& c : object.claim.constraints) {
     if (c.match_attribute.starts_with(old + "/")) add("constraints");
   }
-  for (const kube::ConfigEntry& entry : object.config) {
+  for (const kube::ConfigEntry& entry : object.claim.config) {
     if (entry.opaque && entry.driver == old) add("config");
   }
   if (object.claim.allocation) {

@@ -53,18 +53,9 @@ void read_expressions(const JsonObject& from, std::vector<std::string>& out) {
 
 // What parse_claim() leaves out of a spec.
 void read_spec(const JsonObject& spec, ClaimObject& out) {
-  const JsonObject devices = spec.object("devices");
-  for (const JsonObject& request : devices.objects("requests")) {
+  for (const JsonObject& request : spec.object("devices").objects("requests")) {
     read_expressions(request.object("exactly"), out.expressions);
     for (const JsonObject& sub : request.objects("firstAvailable")) read_expressions(sub, out.expressions);
-  }
-  for (const JsonObject& item : devices.objects("config")) {
-    kube::ConfigEntry& entry = out.config.emplace_back();
-    entry.requests = item.texts("requests");
-    const JsonObject opaque = item.object("opaque");
-    entry.opaque = opaque.present();
-    entry.driver = opaque.text("driver");
-    if (const json::value* found = opaque.find("parameters")) entry.parameters = json::serialize(*found);
   }
 }
 

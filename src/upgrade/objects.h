@@ -26,9 +26,8 @@ namespace dracpu::upgrade {
 // A ResourceClaim, or what a ResourceClaimTemplate would make.
 struct ClaimObject {
   bool is_template = false;
-  kube::Claim claim;                      // allocation: of a ResourceClaim only
-  std::vector<kube::ConfigEntry> config;  // spec.devices.config
-  std::vector<std::string> expressions;   // CEL of all selectors
+  kube::Claim claim;                     // allocation: of a ResourceClaim only
+  std::vector<std::string> expressions;  // CEL of all selectors
 
   std::string object() const;  // "ResourceClaim team/a"
 };

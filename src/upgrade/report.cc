@@ -9,6 +9,8 @@
 #include <boost/json.hpp>
 #include <tuple>
 
+#include "base/escape.h"
+
 namespace dracpu::upgrade {
 namespace {
 
@@ -16,12 +18,10 @@ namespace json = boost::json;
 
 constexpr std::size_t kMostNotShown = 20;  // lines of one kind before "and N more"
 
+// One line: no word of the cluster begins a line of its own.
 std::string shown(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) c = '?';
-  }
+  std::string out = printable(text);
+  std::replace(out.begin(), out.end(), '\n', ' ');
   return out;
 }
 

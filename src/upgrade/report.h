@@ -6,8 +6,8 @@
 // Finding  `id` is stable, for programs; `object` says where, as "ResourceClaim team/a" or "file c.yaml";
 //          `message` what breaks and why; `fix` a command to run or a line to write; `section` the title in
 //          docs/user/upgrading.md that explains it.
-// Texts    may hold words of the cluster: the text form replaces control characters, the JSON form escapes
-//          them. Nothing here holds a secret: values of unknown settings, tokens and claim parameters other
+// Texts    may hold words of the cluster: both forms escape control characters, and the text form keeps each
+//          text on its line. Nothing here holds a secret: values of unknown settings, tokens and claim parameters other
 //          than CPU lists are never put into a finding.
 // Threads  Values; pure functions.
 
