@@ -114,6 +114,10 @@ bool runs_driver(const JsonObject& container) {
          is_our_name(image_name(container.text("image")));
 }
 
+Revision read_revision(const JsonObject& metadata) {
+  return {metadata.text("uid"), metadata.text("resourceVersion")};
+}
+
 // As it was written, a number or a percentage.
 std::string text_or_number(const JsonObject& from, std::string_view key) {
   const json::value* found = from.find(key);
@@ -149,6 +153,7 @@ Result<ClassObject> read_class(const json::object& item) {
   const JsonObject spec = root.object("spec");
   ClassObject out;
   out.name = root.object("metadata").text("name");
+  out.revision = read_revision(root.object("metadata"));
   read_expressions(spec, out.expressions);
   for (const JsonObject& entry : spec.objects("config"))
     out.opaque_drivers.push_back(entry.object("opaque").text("driver"));
@@ -162,6 +167,7 @@ Result<SliceObject> read_slice(const json::object& item) {
   const JsonObject spec = root.object("spec");
   SliceObject out;
   out.name = root.object("metadata").text("name");
+  out.revision = read_revision(root.object("metadata"));
   out.driver = spec.text("driver");
   out.node = spec.text("nodeName");
   for (const JsonObject& device : spec.objects("devices")) {
@@ -230,8 +236,10 @@ Result<std::optional<DriverSet>> read_driver_set(const json::object& item) {
     out.release = value_in(labels, "app.kubernetes.io/instance");
   out.max_surge = text_or_number(spec.object("updateStrategy").object("rollingUpdate"), "maxSurge");
   const JsonObject status = root.object("status");
-  out.runs_nowhere =
-      status.integer("observedGeneration") > 0 && status.integer("desiredNumberScheduled") == 0;
+  const std::int64_t seen = status.integer("observedGeneration");
+  const std::int64_t wanted = status.integer("desiredNumberScheduled");
+  out.runs_nowhere = seen > 0 && wanted == 0;
+  out.is_rolling = seen < metadata.integer("generation") || status.integer("updatedNumberScheduled") < wanted;
   if (errors.first()) return *errors.first();
   return std::optional<DriverSet>(std::move(out));
 }

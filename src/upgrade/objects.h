@@ -34,8 +34,15 @@ struct ClaimObject {
 Result<ClaimObject> read_claim(const boost::json::object& item);
 Result<ClaimObject> read_template(const boost::json::object& item);
 
+// Which object exactly, for a delete that must not hit another one.
+struct Revision {
+  std::string uid;
+  std::string version;  // resourceVersion
+};
+
 struct ClassObject {
   std::string name;
+  Revision revision;
   std::vector<std::string> expressions;
   std::vector<std::string> opaque_drivers;  // of spec.config, in order; empty text: no opaque configuration
 
@@ -45,6 +52,7 @@ Result<ClassObject> read_class(const boost::json::object& item);
 
 struct SliceObject {
   std::string name;
+  Revision revision;
   std::string driver;
   std::string node;
   bool has_individual = false;   // a device that is one CPU
@@ -72,6 +80,8 @@ struct DriverSet {
   bool is_this_driver = false;                       // has the control socket's folder
   bool is_standby_ready = false;                     // DRACPU_STANDBY_READY=true
   bool runs_nowhere = false;                         // the controller has seen it and wants no pod of it
+  bool is_rolling = false;                           // some pods are not yet those of its template
+  std::string driver_name;                           // as its configuration says; empty: not known
   std::vector<std::string> words;                    // of the command line, the program's name left out
 
   struct Mount {

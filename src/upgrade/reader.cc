@@ -23,6 +23,7 @@ constexpr std::size_t kSlicesAPage = 50;  // some have 128 devices
 constexpr std::size_t kNodesAPage = 100;  // they list their images
 
 constexpr const char* kDra = "/apis/resource.k8s.io/v1";
+constexpr const char* kUsualName = "dra.cpu";
 
 class Reader {
  public:
@@ -40,7 +41,7 @@ class Reader {
       skip("ResourceClaims, ResourceClaimTemplates, DeviceClasses and ResourceSlices",
            "resource.k8s.io/v1 is not served");
     }
-    read_kubelets();
+    if (options_.kubelets) read_kubelets();
     return std::move(facts_);
   }
 
@@ -187,31 +188,37 @@ class Reader {
     facts_.checked.back().detail += fmt::format(", {} of the driver", ours);
     for (std::optional<DriverSet>& set : sets) {
       if (!set) continue;
-      read_config(*set);
+      set->driver_name = read_config(*set);
       facts_.drivers->push_back(*std::move(set));
     }
   }
 
-  // What the driver of a DaemonSet is told: its flags, and the file that they name.
-  void read_config(const DriverSet& set) {
-    const std::string what = "configuration of " + set.object();
+  // What the driver of a DaemonSet is told: its flags, and the file that they name. Gives the driver's name.
+  std::string read_config(const DriverSet& set) {
+    const auto not_known = [&](std::string why) {
+      skip("configuration of " + set.object(), std::move(why));
+      // A forerunner cannot have another name.
+      return std::string(set.is_this_driver ? "" : kUsualName);
+    };
     const Result<config::Flags> flags = options_.read_flags(set.words);
-    if (!flags.ok()) return skip(what, flags.error().text);
+    if (!flags.ok()) return not_known(flags.error().text);
     StatedConfig stated;
     stated.object = set.object();
     stated.flags = *flags;
     if (flags->config && !flags->config->empty()) {
       const std::optional<ConfigMapKey> at = config_map_of(set, *flags->config);
       if (!at)
-        return skip(
-            what, fmt::format("file \"{}\" comes from no ConfigMap; give it with --config", *flags->config));
+        return not_known(
+            fmt::format("file \"{}\" comes from no ConfigMap; give it with --config", *flags->config));
       stated.object = fmt::format("ConfigMap {}/{}", set.ns, at->name);
       Result<std::string> text = read_config_map(set.ns, *at);
-      if (!text.ok()) return skip(what, std::move(text).error().while_doing(stated.object).text);
+      if (!text.ok()) return not_known(std::move(text).error().while_doing(stated.object).text);
       stated.file = config::FileText{at->key, *std::move(text)};
     }
     done("configuration of " + set.object(), stated.object);
+    std::string name = read_settings(stated).driver_name;
     facts_.configs.push_back(std::move(stated));
+    return name;
   }
 
   Result<std::string> read_config_map(const std::string& ns, const ConfigMapKey& at) {
@@ -234,7 +241,11 @@ class Reader {
     read_list(lists_, "ResourceClaimTemplate", root + "/resourceclaimtemplates", &read_template,
               facts_.claims);
     Lists lists(client_, options_.limit, std::min(options_.page, kSlicesAPage));
-    for (const std::string& driver : driver_names(given_, facts_.configs)) {
+    std::vector<std::string> names = driver_names(given_, facts_.configs);
+    for (const std::string& name : options_.names) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    for (const std::string& driver : names) {
       std::string selector = "spec.driver=" + driver;
       if (!options_.node.empty()) selector += ",spec.nodeName=" + options_.node;
       read_list(lists, fmt::format("{} ResourceSlice", driver),

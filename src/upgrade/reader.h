@@ -27,7 +27,9 @@
 namespace dracpu::upgrade {
 
 struct ReadOptions {
-  std::string node;  // look at this node's kubelet and slices alone; empty: at all
+  std::string node;                // look at this node's kubelet and slices alone; empty: at all
+  std::vector<std::string> names;  // driver names whose slices matter, beside those that are found
+  bool kubelets = true;            // ask nodes and kubelets, too
   // A driver's command line without the program's name, as the driver would take it.
   std::function<Result<config::Flags>(const std::vector<std::string>& words)> read_flags;
   std::chrono::milliseconds limit{60'000};          // of one request

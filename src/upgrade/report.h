@@ -7,8 +7,8 @@
 //          `message` what breaks and why; `fix` a command to run or a line to write; `section` the title in
 //          docs/user/upgrading.md that explains it.
 // Texts    may hold words of the cluster: both forms escape control characters, and the text form keeps each
-//          text on its line. Nothing here holds a secret: values of unknown settings, tokens and claim parameters other
-//          than CPU lists are never put into a finding.
+//          text on its line. Nothing here holds a secret: values of unknown settings, tokens and claim
+//          parameters other than CPU lists are never put into a finding.
 // Threads  Values; pure functions.
 
 #ifndef DRACPU_UPGRADE_REPORT_H_
