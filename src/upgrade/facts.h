@@ -10,6 +10,7 @@
 #define DRACPU_UPGRADE_FACTS_H_
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct Facts {
 
   std::vector<Checked> checked;
   std::vector<NotChecked> not_checked;
+  std::set<std::string> incomplete;  // kinds of which not all objects are here: "ResourceClaim"
 };
 
 // Names under which the driver may be known here, the usual one among them; each once.

@@ -96,14 +96,17 @@ class IdentityCheck {
 
 }  // namespace
 
+void check_old_name(const Facts& facts, const std::string& old, const std::string& now, Findings& out) {
+  IdentityCheck check(old, now, out);
+  for (const ClaimObject& claim : facts.claims) check.look_at(claim);
+  for (const ClassObject& c : facts.classes) check.look_at(c);
+  for (const SliceObject& slice : facts.slices) check.look_at(slice);
+}
+
 void check_identity(const Given& given, const Facts& facts, const Target& target, Findings& out) {
   if (!target.is_given) return;
   for (const std::string& name : driver_names(given, facts.configs)) {
-    if (name == target.driver_name) continue;
-    IdentityCheck check(name, target.driver_name, out);
-    for (const ClaimObject& claim : facts.claims) check.look_at(claim);
-    for (const ClassObject& c : facts.classes) check.look_at(c);
-    for (const SliceObject& slice : facts.slices) check.look_at(slice);
+    if (name != target.driver_name) check_old_name(facts, name, target.driver_name, out);
   }
 }
 

@@ -40,6 +40,7 @@ class Reader {
     } else {
       skip("ResourceClaims, ResourceClaimTemplates, DeviceClasses and ResourceSlices",
            "resource.k8s.io/v1 is not served");
+      facts_.incomplete.insert({"ResourceClaim", "ResourceClaimTemplate", "DeviceClass"});
     }
     if (options_.kubelets) read_kubelets();
     return std::move(facts_);
@@ -169,6 +170,7 @@ class Reader {
           odd.clear();
         });
     const std::string all = kind + (kind.ends_with("s") ? "es" : "s");
+    if (!s.ok() || !odd.empty()) facts_.incomplete.insert(kind);
     if (!s.ok()) {
       skip(all, s.error().text);
       return false;

@@ -53,6 +53,8 @@ void check_cluster(const Facts& facts, const Target& target, Findings& out,
 
 // old-driver-name: what names a driver of before, when the target is called otherwise.
 void check_identity(const Given& given, const Facts& facts, const Target& target, Findings& out);
+// The same for one old name and the new one.
+void check_old_name(const Facts& facts, const std::string& old, const std::string& now, Findings& out);
 
 // chart-value-unknown, chart-value-invalid, chart-value-conflict, go-image, and of the driver's configuration
 // in the values machine-without-external, individual-mode and surge-without-standby.

@@ -42,7 +42,10 @@ class TestCluster {
     server.set_hook([this](const kube::FakeApiServer::Seen& seen) { return answer(seen); });
     client = *kube::HttpClient::create(server.config());
   }
-  ~TestCluster() { client.reset(); }
+  ~TestCluster() {
+    client.reset();
+    server.stop();  // its threads use what is destroyed before it
+  }
   TestCluster(const TestCluster&) = delete;
   TestCluster& operator=(const TestCluster&) = delete;
 
