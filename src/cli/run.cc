@@ -10,6 +10,7 @@
 
 #include "base/escape.h"
 #include "cli/ask.h"
+#include "cli/cleanup.h"
 #include "cli/command_line.h"
 #include "cli/gatherinfo.h"
 #include "cli/introspect.h"
@@ -85,6 +86,8 @@ int run(int argc, char** argv, DaemonMain daemon) {
       return run_state(line);
     case CommandLine::Kind::kUpgrade:
       return run_upgrade(line);
+    case CommandLine::Kind::kCleanup:
+      return run_cleanup(line);
     case CommandLine::Kind::kPrint:
       put(stdout, line.text);
       return kOk;

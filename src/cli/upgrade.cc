@@ -11,6 +11,7 @@
 #include "config/yaml.h"
 #include "kube/credentials.h"
 #include "kube/http_client.h"
+#include "upgrade/identity.h"
 #include "upgrade/reader.h"
 #include "upgrade/report.h"
 #include "upgrade/rules.h"
@@ -72,6 +73,65 @@ Result<kube::ClientConfig> client_config(const CommandLine& line) {
   return error;
 }
 
+struct Cluster {
+  kube::Endpoint endpoint;
+  std::unique_ptr<kube::HttpClient> client;
+
+  // An error of reading it, for whoever gave the address.
+  Error explain(Error error) const {
+    if (error.code == Errc::kUnavailable)
+      error.text += fmt::format("; is {} port {} the right address, and reachable from here?", endpoint.host,
+                                endpoint.port);
+    return error;
+  }
+};
+
+Result<Cluster> connect(const CommandLine& line) {
+  Result<kube::ClientConfig> config = client_config(line);
+  if (!config.ok()) return std::move(config).error();
+  Cluster out;
+  out.endpoint = config->endpoint;
+  Result<std::unique_ptr<kube::HttpClient>> client = kube::HttpClient::create(*std::move(config));
+  if (!client.ok()) return std::move(client).error();
+  out.client = *std::move(client);
+  return out;
+}
+
+upgrade::ReadOptions options_of(const CommandLine& line) {
+  upgrade::ReadOptions out;
+  out.node = line.node_name;
+  out.read_flags = read_driver_flags;
+  return out;
+}
+
+int run_check(const CommandLine& line) {
+  const Result<upgrade::Given> given = read_given(line);
+  if (!given.ok()) return bad_input(given.error());
+  const Result<Cluster> cluster = connect(line);
+  if (!cluster.ok()) return bad_input(cluster.error());
+  Result<upgrade::Facts> facts = upgrade::read_cluster(*cluster->client, *given, options_of(line));
+  if (!facts.ok()) return bad_input(cluster->explain(std::move(facts).error()));
+  const upgrade::Report report = upgrade::run_rules(*given, *facts);
+  return print_result(line.output == "json" ? upgrade::to_json(report) : upgrade::to_text(report),
+                      report.has_errors() ? kRefused : kOk);
+}
+
+int run_identity(const CommandLine& line) {
+  const upgrade::Move move{line.from_name, line.to_name};
+  if (const Status s = upgrade::check_move(move); !s.ok()) return bad_input(s.error());
+  const Result<Cluster> cluster = connect(line);
+  if (!cluster.ok()) return bad_input(cluster.error());
+  const upgrade::ReadOptions options = options_of(line);
+  Result<upgrade::IdentityFacts> read = upgrade::read_identity(*cluster->client, move, options);
+  if (!read.ok()) return bad_input(cluster->explain(std::move(read).error()));
+  upgrade::IdentityPlan plan = upgrade::plan_identity(*read, move);
+  plan.is_asked = line.apply;
+  if (line.apply && !plan.is_refused()) upgrade::carry_out(*cluster->client, plan, options.limit);
+  int status = plan.has_failed() ? kFailed : kOk;
+  if (plan.is_refused()) status = kRefused;
+  return print_result(line.output == "json" ? upgrade::to_json(plan) : upgrade::to_text(plan), status);
+}
+
 }  // namespace
 
 Result<config::Flags> read_driver_flags(const std::vector<std::string>& words) {
@@ -85,27 +145,7 @@ Result<config::Flags> read_driver_flags(const std::vector<std::string>& words) {
 }
 
 int run_upgrade(const CommandLine& line) {
-  const Result<upgrade::Given> given = read_given(line);
-  if (!given.ok()) return bad_input(given.error());
-  Result<kube::ClientConfig> config = client_config(line);
-  if (!config.ok()) return bad_input(config.error());
-  const kube::Endpoint endpoint = config->endpoint;
-  Result<std::unique_ptr<kube::HttpClient>> client = kube::HttpClient::create(*std::move(config));
-  if (!client.ok()) return bad_input(client.error());
-  upgrade::ReadOptions options;
-  options.node = line.node_name;
-  options.read_flags = read_driver_flags;
-  Result<upgrade::Facts> facts = upgrade::read_cluster(**client, *given, options);
-  if (!facts.ok()) {
-    Error error = std::move(facts).error();
-    if (error.code == Errc::kUnavailable)
-      error.text += fmt::format("; is {} port {} the right address, and reachable from here?", endpoint.host,
-                                endpoint.port);
-    return bad_input(error);
-  }
-  const upgrade::Report report = upgrade::run_rules(*given, *facts);
-  return print_result(line.output == "json" ? upgrade::to_json(report) : upgrade::to_text(report),
-                      report.has_errors() ? kRefused : kOk);
+  return line.action == "identity" ? run_identity(line) : run_check(line);
 }
 
 }  // namespace dracpu::cli

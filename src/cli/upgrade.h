@@ -2,8 +2,10 @@
 // Copyright The dracpu authors
 
 // `dracpu upgrade check`: what would break in a cluster on the move to this driver. Reads only.
+// `dracpu upgrade identity`: the move to another driver name. Reads only, unless --apply is given.
 //
-// Exit    0 nothing that breaks, 3 findings of severity error, 2 bad input or no answer from the cluster.
+// Exit    0 nothing that breaks, or done; 3 findings of severity error, or refused; 1 something could not be
+//         removed; 2 bad input or no answer from the cluster.
 // Threads One call at a time.
 
 #ifndef DRACPU_CLI_UPGRADE_H_

@@ -56,14 +56,16 @@ struct IdentityPlan {
   std::vector<std::string> kept;
   std::vector<std::string> by_hand;
   std::vector<NotChecked> not_checked;
-  bool is_applied = false;
+  bool is_asked = false;    // the removal was asked for
+  bool is_applied = false;  // and done
 
-  bool may_apply() const { return refusals.empty() && still_old.empty(); }
+  // The removal, if it is asked for; the plan alone can be shown while the old name is at work.
+  bool is_refused() const { return !refusals.empty() || (is_asked && !still_old.empty()); }
   bool has_failed() const;
 };
 IdentityPlan plan_identity(const IdentityFacts& read, const Move& move);
 
-// Only for a plan that may_apply().
+// Only for a plan that is asked for and not refused.
 void carry_out(kube::HttpClient& client, IdentityPlan& plan, std::chrono::milliseconds limit);
 
 std::string to_text(const IdentityPlan& plan);

@@ -53,8 +53,8 @@ void add_list(std::string& out, std::string_view title, const std::vector<std::s
 }
 
 std::string first_line(const IdentityPlan& plan) {
-  if (!plan.is_applied)
-    return plan.refusals.empty() ? "This is the plan; nothing was changed." : "Refused; nothing was changed.";
+  if (plan.is_refused()) return "Refused; nothing was changed.";
+  if (!plan.is_applied) return "This is the plan; nothing was changed.";
   return plan.has_failed() ? "Not everything could be removed; run it again." : "Done.";
 }
 

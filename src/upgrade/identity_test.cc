@@ -69,10 +69,13 @@ class IdentityTest : public ::testing::Test {
       cluster_.set(path, list_of({}));
   }
 
-  IdentityPlan plan() {
+  IdentityPlan plan(bool is_asked = true) {
     const Result<IdentityFacts> read = read_identity(*cluster_.client, move_, test_options());
     EXPECT_TRUE(read.ok()) << read.error().text;
-    return read.ok() ? plan_identity(*read, move_) : IdentityPlan();
+    if (!read.ok()) return {};
+    IdentityPlan out = plan_identity(*read, move_);
+    out.is_asked = is_asked;
+    return out;
   }
   static std::vector<std::string> objects(const IdentityPlan& plan) {
     std::vector<std::string> out;
@@ -86,7 +89,7 @@ class IdentityTest : public ::testing::Test {
 
 TEST_F(IdentityTest, ADryRunChangesNothing) {
   const IdentityPlan got = plan();
-  EXPECT_TRUE(got.may_apply()) << to_text(got);
+  EXPECT_FALSE(got.is_refused()) << to_text(got);
   EXPECT_THAT(objects(got), ElementsAre("ResourceSlice s1", "DeviceClass dra.cpu"));
   EXPECT_THAT(got.not_checked, IsEmpty());
   EXPECT_EQ(cluster_.server.writes(), 0U);
@@ -140,7 +143,7 @@ TEST_F(IdentityTest, ClaimsThatHoldDevicesRefuseIt) {
   cluster_.set(kClaims, list_of({claim_that_holds("dra.cpu"), claim_that_holds("gpu.example.com")}));
   IdentityPlan got = plan();
   ASSERT_EQ(got.refusals.size(), 1U);
-  EXPECT_FALSE(got.may_apply());
+  EXPECT_TRUE(got.is_refused());
   EXPECT_THAT(got.refusals[0], HasSubstr("ResourceClaim t/a holds w/cpudevnuma000"));
   EXPECT_THAT(to_text(got), HasSubstr("Refused; nothing was changed."));
   cluster_.set(kClaims, refusal(403, "Forbidden"), 403);
@@ -171,17 +174,17 @@ TEST_F(IdentityTest, DriversThatMayBeOldRefuseTheRemoval) {
     cluster_.set(kSets, list_of({c.set}));
     cluster_.set(kConfigMap, config_map(c.name));
     const IdentityPlan got = plan();
-    EXPECT_THAT(got.refusals, IsEmpty()) << "the plan can be shown";
-    EXPECT_FALSE(got.may_apply());
+    EXPECT_TRUE(got.is_refused());
+    EXPECT_FALSE(plan(false).is_refused()) << "the plan can be shown";
     ASSERT_EQ(got.still_old.size(), 1U);
     EXPECT_THAT(got.still_old[0], HasSubstr(c.told));
     EXPECT_THAT(to_text(got), HasSubstr("First, before anything is removed:\n"));
   }
   cluster_.set(kSets, refusal(403, "Forbidden"), 403);
-  EXPECT_FALSE(plan().may_apply());
+  EXPECT_TRUE(plan().is_refused());
   cluster_.set(kSets, list_of({daemon_set(R"({"observedGeneration":2,"desiredNumberScheduled":0})")}));
   cluster_.set(kConfigMap, config_map("dra.cpu"));
-  EXPECT_TRUE(plan().may_apply()) << "it runs nowhere";
+  EXPECT_FALSE(plan().is_refused()) << "it runs nowhere";
 }
 
 TEST_F(IdentityTest, AForerunnerHasToBeReplacedFirst) {
@@ -199,7 +202,7 @@ TEST_F(IdentityTest, AClassThatIsUsedStays) {
       list_of({R"({"metadata":{"namespace":"t","name":"x","uid":"u"},"spec":{"spec":{"devices":{"requests":[
       {"name":"r","firstAvailable":[{"name":"s","deviceClassName":"dra.cpu"}]}]}}}})"}));
   const IdentityPlan got = plan();
-  EXPECT_TRUE(got.may_apply());
+  EXPECT_FALSE(got.is_refused());
   EXPECT_THAT(objects(got), ElementsAre("ResourceSlice s1"));
   EXPECT_THAT(got.kept, ElementsAre("DeviceClass dra.cpu: named by ResourceClaimTemplate t/x"));
   EXPECT_THAT(got.by_hand,
@@ -220,7 +223,7 @@ TEST_F(IdentityTest, RightsThatNameTheOldDriver) {
               ElementsAre(HasSubstr("ClusterRole cpu-users"), HasSubstr("ValidatingAdmissionPolicy guard")));
   ASSERT_EQ(got.not_checked.size(), 1U);
   EXPECT_EQ(got.not_checked[0].what, "ClusterRoleBinding objects");
-  EXPECT_TRUE(got.may_apply()) << "that is for a person";
+  EXPECT_FALSE(got.is_refused()) << "that is for a person";
 }
 
 TEST_F(IdentityTest, Names) {
