@@ -59,9 +59,7 @@ class RootFlags {
         "  devices                           show what this node would publish\n"
         "  plan --claims FILE                show which CPUs claims would get here\n"
         "  state show|verify                 read the driver's state file\n"
-        "  upgrade check|identity            find what breaks in a cluster on the move to this driver; move "
-        "its "
-        "name\n"
+        "  upgrade check|identity            find what breaks on the move to this driver; rename it\n"
         "  cleanup                           remove what this node keeps after the last uninstall\n"
         "  config check|migrate|show         the configuration: a file's, in the new form, the running "
         "one's\n"
@@ -361,7 +359,7 @@ CommandLine parse_command_line(const std::vector<std::string>& args) {
   if (word == "health") return parse_health(rest);
   if (word == "introspect") return parse_introspect(rest);
   if (word == "gatherinfo") return parse_gatherinfo(rest);
-  return *parse_subcommand(word, rest);
+  return parse_subcommand(word, rest);
 }
 
 }  // namespace dracpu::cli

@@ -4,6 +4,7 @@
 #include "cli/subcommands.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "cli/go_flags.h"
@@ -163,7 +164,7 @@ bool is_subcommand(std::string_view word) {
                      [&](const Subcommand& c) { return c.name == word; });
 }
 
-std::optional<CommandLine> parse_subcommand(std::string_view word, std::vector<std::string> rest) {
+CommandLine parse_subcommand(std::string_view word, std::vector<std::string> rest) {
   const Subcommand* found = nullptr;
   for (const Subcommand& c : subcommands()) {
     if (c.name != word) continue;
@@ -172,7 +173,7 @@ std::optional<CommandLine> parse_subcommand(std::string_view word, std::vector<s
     if (found == nullptr || is_meant) found = &c;
     if (is_meant) break;
   }
-  if (found == nullptr) return std::nullopt;
+  if (found == nullptr) return bad_line(fmt::format("subcommand \"{}\" is not known", word), kUsage);
   return parse(*found, std::move(rest));
 }
 

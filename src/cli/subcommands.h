@@ -9,7 +9,6 @@
 #ifndef DRACPU_CLI_SUBCOMMANDS_H_
 #define DRACPU_CLI_SUBCOMMANDS_H_
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,9 +17,10 @@
 
 namespace dracpu::cli {
 
-// Nothing if the subcommand has another form, or is not known. `rest` is what follows the word.
-std::optional<CommandLine> parse_subcommand(std::string_view word, std::vector<std::string> rest);
+// False if the subcommand has another form, or is not known.
 bool is_subcommand(std::string_view word);
+// Of a word that is one; `rest` is what follows it.
+CommandLine parse_subcommand(std::string_view word, std::vector<std::string> rest);
 
 }  // namespace dracpu::cli
 

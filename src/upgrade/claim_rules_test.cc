@@ -186,7 +186,9 @@ TEST(ClaimRules, Table) {
     if (std::string_view(c.config) == kIndividual) wanted.emplace_back("warning individual-mode");
     EXPECT_THAT(ids_of(report.findings), ElementsAreArray(wanted));
     EXPECT_THAT(texts_of(report.findings), HasSubstr(c.told));
-    if (!c.ids.empty()) EXPECT_EQ(report.findings.front().object, "ResourceClaim team/a");
+    if (!c.ids.empty()) {
+      EXPECT_EQ(report.findings.front().object, "ResourceClaim team/a");
+    }
   }
 }
 

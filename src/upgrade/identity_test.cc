@@ -18,7 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::UnorderedElementsAre;
 
 constexpr const char* kSlices = "/apis/resource.k8s.io/v1/resourceslices";
 constexpr const char* kClasses = "/apis/resource.k8s.io/v1/deviceclasses";
@@ -206,7 +205,7 @@ TEST_F(IdentityTest, AClassThatIsUsedStays) {
   EXPECT_THAT(objects(got), ElementsAre("ResourceSlice s1"));
   EXPECT_THAT(got.kept, ElementsAre("DeviceClass dra.cpu: named by ResourceClaimTemplate t/x"));
   EXPECT_THAT(got.by_hand,
-              ElementsAre(HasSubstr("DeviceClass dra.cpu"), HasSubstr("ResourceClaimTemplate t/x")));
+              ElementsAre(HasSubstr("ResourceClaimTemplate t/x"), HasSubstr("DeviceClass dra.cpu")));
 }
 
 TEST_F(IdentityTest, RightsThatNameTheOldDriver) {
