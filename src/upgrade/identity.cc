@@ -125,6 +125,8 @@ class Planner {
   }
 
   void look_at_slices() {
+    if (facts_.incomplete.contains(from_ + " ResourceSlice"))
+      out_.refusals.push_back(fmt::format("not every ResourceSlice of \"{}\" could be read", from_));
     for (const SliceObject& slice : facts_.slices) {
       if (slice.driver != from_) continue;
       add("resourceslices", slice.object(), slice.name, slice.revision);
@@ -141,6 +143,8 @@ class Planner {
   }
 
   void look_at_class() {
+    if (facts_.incomplete.contains("DeviceClass"))
+      out_.kept.push_back(fmt::format("DeviceClass {}: the DeviceClasses could not all be read", from_));
     for (const ClassObject& c : facts_.classes) {
       if (c.name != from_) continue;
       std::string users;

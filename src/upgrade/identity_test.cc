@@ -151,6 +151,15 @@ TEST_F(IdentityTest, ClaimsThatHoldDevicesRefuseIt) {
   EXPECT_THAT(got.kept, ElementsAre(HasSubstr("not every claim")));
 }
 
+TEST_F(IdentityTest, WhatCannotBeListedIsNotTakenForRemoved) {
+  cluster_.set(std::string(kSlices) + "?fieldSelector=spec.driver%3Ddra.cpu&limit=50",
+               refusal(403, "Forbidden"), 403);
+  cluster_.set(kClasses, refusal(403, "Forbidden"), 403);
+  const IdentityPlan got = plan();
+  EXPECT_THAT(got.refusals, ElementsAre(HasSubstr("not every ResourceSlice of \"dra.cpu\"")));
+  EXPECT_THAT(got.kept, ElementsAre(HasSubstr("DeviceClass dra.cpu")));
+}
+
 TEST_F(IdentityTest, DriversThatMayBeOldRefuseTheRemoval) {
   struct Case {
     const char* about;
