@@ -10,8 +10,8 @@
 #include <memory>
 #include <utility>
 
-#include "config/load.h"
 #include "kube/json_reader.h"
+#include "kubelet/server.h"
 #include "upgrade/lists.h"
 #include "upgrade/rules.h"
 
@@ -37,15 +37,12 @@ constexpr std::array<RightsKind, 4> kRights = {{
      "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"},
 }};
 
-// The configuration of the new name judges it as the driver would.
 Status check_name(std::string_view flag, const std::string& name) {
-  const config::FileText file{std::string(flag),
-                              fmt::format("apiVersion: dracpu/v1beta1\nkind: DriverConfiguration\n"
-                                          "node: {{reservedCPUs: none}}\npublish: {{driverName: {}}}\n",
-                                          config::yaml_quoted(name))};
-  const Result<config::Loaded> loaded = config::resolve({}, {}, &file);
-  if (loaded.ok()) return ok_status();
-  return make_error(Errc::kInvalidInput, "flag {}: {}", flag, loaded.error().text);
+  kubelet::ServerOptions options;
+  options.driver_name = name;
+  Status s = kubelet::check_options(options);
+  if (s.ok()) return s;
+  return std::move(s).error().while_doing(fmt::format("flag {}", flag));
 }
 
 bool refers_to(const ClaimObject& object, const std::string& device_class) {
