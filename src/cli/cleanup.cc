@@ -117,15 +117,23 @@ std::string as_text(const Outcome& o) {
   return out;
 }
 
+// File names need not be UTF-8.
+json::value json_text(std::string_view text) {
+  std::string quoted;
+  append_json_string(quoted, text);
+  return json::parse(quoted);
+}
+
 std::string as_json(const Outcome& o) {
   json::array remove;
   for (const Trace& t : o.plan.traces) {
-    json::object one{{"path", t.path.string()}, {"what", t.what}, {"outcome", name_of(t.outcome)}};
+    json::object one{{"path", json_text(t.path.string())}, {"what", t.what}, {"outcome", name_of(t.outcome)}};
     if (!t.why.empty()) one["why"] = t.why;
     remove.push_back(std::move(one));
   }
   json::array kept;
-  for (const agent::KeptPath& k : o.plan.kept) kept.push_back({{"path", k.path.string()}, {"why", k.why}});
+  for (const agent::KeptPath& k : o.plan.kept)
+    kept.push_back({{"path", json_text(k.path.string())}, {"why", k.why}});
   return json::serialize(json::object{{"applied", o.is_applied},
                                       {"refused", o.is_refused},
                                       {"alive", json::value_from(o.plan.alive)},

@@ -28,8 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 class CleanupTest : public ::testing::Test {
  protected:
@@ -281,7 +279,7 @@ TEST_F(CleanupTest, ADryRunMakesNothing) {
 TEST_F(CleanupTest, Json) {
   leave_everything();
   save_state({"u1"});
-  write(root() / "plugins/dra.cpu/notes");
+  write(root() / "plugins/dra.cpu/n\xff");
   const Outcome got = run({"-o", "json", "--with-claims"});
   EXPECT_EQ(got.status, kOk);
   const json::value root = json::parse(got.out);

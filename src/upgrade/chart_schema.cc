@@ -167,7 +167,7 @@ class Walk {
     const bool is_closed = others != nullptr && others->is_bool() && !others->get_bool();
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
       const std::string& key = node.keys[i].text;
-      const std::string below = path.empty() ? key : path + "." + key;
+      const std::string below = path.empty() ? key : fmt::format("{}.{}", path, key);
       const json::object* known = properties == nullptr ? nullptr : object_at(*properties, key);
       if (known != nullptr) {
         check(node.items[i], *known, below, is_whole || below == "driverConfig");

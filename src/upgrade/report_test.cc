@@ -19,7 +19,6 @@ namespace {
 
 namespace json = boost::json;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 Finding finding(Severity severity, const std::string& id, const std::string& object) {
   return {severity, id, object, "what " + id, "fix " + id, std::string(section::kKubelet)};
