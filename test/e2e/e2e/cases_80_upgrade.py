@@ -4,14 +4,15 @@
 
 import json
 import os
+import tempfile
 
 from e2e import guest, peers
 from e2e.base import REPO, command, wait_for
 from e2e.chart import CHART, predecessor_chart
 from e2e.cluster import CLAIMS, DRIVER_IMAGE, expect, shown
 from e2e.registry import case
-from e2e.upgrade import (GO_IMAGE, NEXT_IMAGE, cdi_files, drivers, load_predecessor, move, set_image, take,
-                         without_driver)
+from e2e.upgrade import (GO_IMAGE, NEXT_IMAGE, ask, cdi_files, drivers, load_predecessor, move, on_node, owner_is_there,
+                         set_image, take, without_driver)
 
 OURS = set_image(DRIVER_IMAGE)
 STANDBY = ("--set", "standby.enabled=true,updateStrategy.maxSurge=1,updateStrategy.maxUnavailable=0")
@@ -34,7 +35,6 @@ def upgrade_go(cluster):
     load_predecessor()
     with without_driver(cluster) as releases:
         releases.install("cpu", predecessor_chart(), *set_image(GO_IMAGE))
-        wait_for("slices of the Go driver", 60, cluster.slices)
         take(cluster, "one")
         take(cluster, "two")
         cluster.pod("plain")
@@ -92,6 +92,7 @@ def upgrade_config(cluster):
         cluster.delete("kept", "later", claims=["kept", "later"])
 
         releases.upgrade("cpu", CHART, *OURS, *_config("cpuDeviceMode=individual"))
+        owner_is_there(cluster)
         cluster.api.create(CLAIMS, {
             "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "single"},
             "spec": {"devices": {"requests": [{"name": "cpus", "exactly": {"deviceClassName": "dra.cpu", "count": 2}}]}}})
@@ -112,7 +113,7 @@ def upgrade_legacy(cluster):
         manifest = manifest.replace(f"path: {ours},", "path: /healthz,")
     with without_driver(cluster) as releases:
         cluster.kubectl("apply", "-f", "-", stdin=manifest)
-        wait_for("slices of the Go driver", 90, cluster.slices)
+        owner_is_there(cluster)
         mine = take(cluster, "kept")
         with move(cluster, "manifest of 0.1.0 to the chart"):
             cluster.kubectl("delete", "--wait=true", "-f", "-", stdin=manifest)
@@ -171,7 +172,7 @@ def upgrade_manifest_to_helm(cluster):
     rendered = REPO / "dist/dracpu.yaml"
     with without_driver(cluster) as releases:
         cluster.kubectl("apply", "-f", str(rendered))
-        wait_for("slices", 90, cluster.slices)
+        owner_is_there(cluster)
         take(cluster, "kept")
         with move(cluster, "rendered manifest to Helm, --take-ownership"):
             releases.install("dracpu", CHART, *OURS, "--take-ownership")
@@ -202,3 +203,73 @@ def upgrade_reinstall(cluster):
         releases.install("cpu", CHART, *OURS)
         wait_for("the pod that ended without a driver to go", 90, lambda: cluster.get_pod("ended") is None)
         take(cluster, "later")
+
+        # The last uninstall, and what the node keeps.
+        status, text = on_node(cluster, "cleanup")
+        expect(status == 3, "no cleanup under a working driver", text)
+        cluster.delete("kept", "later", claims=["kept", "ended", "later"])
+        releases.uninstall("cpu")
+        status, text = on_node(cluster, "cleanup", "--apply")
+        expect(status == 0, "a clean node", text)
+        left = guest.read("find /var/lib/kubelet/plugins /var/lib/kubelet/plugins_registry /var/run/cdi -name '*dra*'; true")
+        expect(not left.strip(), "nothing of the driver on the node", left)
+
+
+@case("upgrade-check")
+def upgrade_check(cluster):
+    """dracpu upgrade check against a cluster with the Go driver: what would break is found, and nothing else."""
+    load_predecessor()
+    with without_driver(cluster) as releases:
+        releases.install("cpu", predecessor_chart(), *set_image(GO_IMAGE))
+        status, text = ask(cluster, "upgrade", "check")
+        expect(status == 0, "nothing that breaks", text)
+        cluster.api.create(CLAIMS, {
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "twice"},
+            "spec": {"devices": {"requests": [{"name": "cpus", "exactly": {"deviceClassName": "dra.cpu", "count": 2}}]}}})
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as values:
+            values.write("driverConfig: {groupBy: machine}\nextraArgs: [--v=9]\nupdateStrategy: {maxSurge: 1}\n"
+                         "image: {repository: registry.example/dra-driver-cpu/dra-driver-cpu}\n")
+            values.flush()
+            status, text = ask(cluster, "upgrade", "check", "--values", values.name, "-o", "json")
+        found = {(f["severity"], f["id"]) for f in json.loads(text)["findings"]}
+        wanted = {("error", name) for name in ("machine-without-external", "machine-count", "chart-value-unknown", "go-image",
+                                               "surge-without-standby")}
+        expect(status == 3 and wanted <= found, wanted, found)
+
+
+@case("upgrade-identity")
+def upgrade_identity(cluster):
+    """The driver gets another name: not while claims hold devices of the old one; then moved, and cleaned up after."""
+    name = "cpu.example.com"
+    identity = ("upgrade", "identity", "--to", name)
+    with without_driver(cluster) as releases:
+        releases.install("cpu", CHART, *OURS, *NESTED)
+        take(cluster, "kept")
+        cluster.pod("plain")
+        cluster.wait_running("plain")
+        status, text = ask(cluster, *identity)
+        expect(status == 3 and "e2e/kept" in text, "a refusal that names the claim", text)
+        cluster.delete("kept", claims=["kept"])
+        status, text = ask(cluster, *identity, "--apply")
+        expect(status == 3, "no removal while the old name is at work", text)
+        with move(cluster, "driver name dra.cpu to cpu.example.com", settled=lambda c: owner_is_there(c, name)):
+            releases.upgrade("cpu", CHART, *OURS, *NESTED, *_config(f"publish.driverName={name}"))
+        status, text = ask(cluster, *identity, "--apply")
+        expect(status == 0 and not cluster.slices(), "no slice of the old name", text)
+        status, text = on_node(cluster, "cleanup", "--driver", "dra.cpu", "--apply")
+        expect(status == 0, "the old name's files removed", text)
+        cluster.api.create(CLAIMS, {
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "new"},
+            "spec": {"devices": {"requests": [{"name": "cpus", "exactly": {
+                "deviceClassName": name, "capacity": {"requests": {f"{name}/cpu": "2"}}}}]}}})
+        cluster.pod("new", claims=["new"])
+        cluster.wait_running("new")
+        expect(len(cluster.seen("new")) == 2, "2 CPUs under the new name", shown(cluster.seen("new")))
+        cluster.delete("new", claims=["new"])
+        # Back, so that the suite's own driver finds what it left.
+        releases.upgrade("cpu", CHART, *OURS, *NESTED)
+        owner_is_there(cluster)
+        status, text = ask(cluster, "upgrade", "identity", "--from", name, "--to", "dra.cpu", "--apply")
+        expect(status == 0, "the new name's slices removed", text)
+        status, text = on_node(cluster, "cleanup", "--driver", name, "--apply")
+        expect(status == 0, "the new name's files removed", text)

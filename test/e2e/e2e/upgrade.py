@@ -5,13 +5,15 @@
 import contextlib
 import json
 import pathlib
+import re
 import shutil
+import subprocess
 import tempfile
 
-from e2e import guest, images, peers
+from e2e import control_plane, guest, images, peers
 from e2e.base import REPO, cache_dir, log_dir, say, wait_for
 from e2e.chart import helm
-from e2e.cluster import PODS, expect, shown
+from e2e.cluster import DRIVER_IMAGE, NAMESPACE, PODS, SLICES, expect, shown
 
 GO_IMAGE = "localhost/predecessor:0.2.0"
 NEXT_IMAGE = "localhost/dracpu:e2e-next"  # the same program under another name: an update
@@ -30,9 +32,12 @@ class Releases:
         self.cluster = cluster
         self.names = []
 
-    def install(self, name, chart, *flags, wait=True):
+    def install(self, name, chart, *flags):
         self.names.append(name)
-        helm("install", name, chart, "-n", "kube-system", *flags, *(("--wait", "--timeout", "180s") if wait else ()))
+        was_there = bool(drivers(self.cluster))
+        helm("install", name, chart, "-n", "kube-system", *flags, "--wait", "--timeout", "180s")
+        if not was_there:
+            owner_is_there(self.cluster)
 
     def upgrade(self, name, chart, *flags, check=True):
         return helm("upgrade", name, chart, "-n", "kube-system", *flags, "--wait", "--timeout", "240s", check=check)
@@ -107,13 +112,13 @@ def _look(cluster):
 
 def _samples():
     rows = [line.split() for line in guest.read("cat /run/observe.log").splitlines()]
-    return [(float(r[0]), int(r[1]), int(r[2])) for r in rows if len(r) == 3]
+    return [(float(r[0]), *map(int, r[1:])) for r in rows if len(r) == 4]
 
 
 def _gap(samples):
     """The longest time without a plugin at the runtime, in milliseconds."""
     longest, since = 0.0, None
-    for now, runtime, _ in samples:
+    for now, runtime, _, _ in samples:
         if runtime == 0:
             since = now if since is None else since
             longest = max(longest, now - since)
@@ -122,13 +127,14 @@ def _gap(samples):
     return round(longest * 1000)
 
 
-def owner_is_there(cluster):
-    """One driver at the runtime, a ready pod of it, and slices."""
+def owner_is_there(cluster, driver="dra.cpu"):
+    """One driver at the runtime, known to the kubelet; a ready pod of it, and slices."""
     def check():
-        now = _samples()[-1]
+        slices = [s for s in cluster.api.get(SLICES)["items"] if s["spec"]["driver"] == driver]
+        runtime, listeners, known = map(int, guest.read("observe once").split()[1:])
         ready = [p for p in drivers(cluster) if "deletionTimestamp" not in p["metadata"] and
                  (p["status"].get("containerStatuses") or [{}])[0].get("ready")]
-        return now[1] == 1 and now[2] == 1 and ready and cluster.slices()
+        return runtime == 1 and listeners == 1 and known and ready and slices
     wait_for("one driver at the runtime, with slices", 120, check)
 
 
@@ -148,7 +154,7 @@ def move(cluster, path, settled=owner_is_there):
     after = {name: row for name, row in _look(cluster).items() if name in before}
     row = {
         "path": path,
-        "overlap": sum(1 for _, runtime, kubelet in samples if runtime > 1 or kubelet > 1),
+        "overlap": sum(1 for _, runtime, kubelet, _ in samples if runtime > 1 or kubelet > 1),
         "gap_ms": _gap(samples),
         "samples": len(samples),
         "claims_kept": sum(1 for name, now in after.items() if now[2] and now[2] == before[name][2]),
@@ -164,6 +170,30 @@ def move(cluster, path, settled=owner_is_there):
     expect(row["overlap"] == 0, f"{path}: never two drivers", row)
     expect(row["restarted"] == 0 and row["cpus_changed"] == 0 and row["claims_kept"] == row["claims"],
            f"{path}: containers and CPUs as they were", {"before": before, "after": after})
+
+
+def ask(cluster, *arguments):
+    """The program on a workstation with a kubeconfig; returns exit status and output."""
+    done = subprocess.run([cluster.driver, *map(str, arguments)], env=control_plane.admin_env(), capture_output=True, text=True,
+                          timeout=60, check=False)
+    with (log_dir() / "upgrade.log").open("a") as log:
+        log.write(f"$ dracpu {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}-- {done.returncode}\n")
+    return done.returncode, done.stdout
+
+
+def on_node(cluster, *arguments):
+    """The program on the node, through kubectl debug as docs/user/cleanup.md says; returns exit status and output."""
+    said = cluster.kubectl("debug", f"node/{control_plane.NODE_NAME}", "-n", NAMESPACE, f"--image={DRIVER_IMAGE}", "--", "/dracpu",
+                           *arguments, "--kubelet-root-dir", "/host/var/lib/kubelet", "--cdi-dir", "/host/run/cdi")
+    pod = re.search(r"node-debugger-\S+", said).group(0)
+
+    def ended():
+        rows = (cluster.get_pod(pod) or {}).get("status", {}).get("containerStatuses") or [{}]
+        return rows[0].get("state", {}).get("terminated")
+    status = wait_for(f"{pod} to end", 60, ended)["exitCode"]
+    text = cluster.log(pod, "debugger")
+    cluster.delete(pod)
+    return status, text
 
 
 def take(cluster, name, count=2):
