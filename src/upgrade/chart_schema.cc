@@ -3,10 +3,11 @@
 
 #include "upgrade/chart_schema.h"
 
+#include <regex.h>
+
 #include <algorithm>
 #include <boost/json.hpp>
 #include <optional>
-#include <regex>
 #include <utility>
 
 #include "base/strings.h"
@@ -65,11 +66,29 @@ bool has_type(const YamlNode& node, const json::object& schema) {
   return is == text_of(*type) || (is == "integer" && text_of(*type) == "number");
 }
 
-// std::regex goes one call deeper with each character.
-constexpr std::size_t kMostForPattern = 4096;
+// A pattern of the schema, which uses what POSIX's extended form has in common with a schema's.
+class Pattern {
+ public:
+  explicit Pattern(const std::string& text)
+      : is_good_(::regcomp(&compiled_, text.c_str(), REG_EXTENDED | REG_NOSUB) == 0) {}
+  ~Pattern() {
+    if (is_good_) ::regfree(&compiled_);
+  }
+  Pattern(const Pattern&) = delete;
+  Pattern& operator=(const Pattern&) = delete;
+
+  // One that cannot be read lets everything pass: Helm will judge.
+  bool matches(const std::string& text) const {
+    return !is_good_ || ::regexec(&compiled_, text.c_str(), 0, nullptr, 0) == 0;
+  }
+
+ private:
+  regex_t compiled_{};
+  bool is_good_;
+};
 
 bool matches(const std::string& text, std::string_view pattern) {
-  return text.size() > kMostForPattern || std::regex_search(text, std::regex(std::string(pattern)));
+  return Pattern(std::string(pattern)).matches(text);
 }
 
 // A schema's constant beside a value.

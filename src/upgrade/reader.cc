@@ -285,7 +285,8 @@ class Reader {
       i = end;
     }
     if (!is_allowed) {
-      for (std::size_t k = 1; k < nodes.size(); ++k) refuse(*nodes[k], facts_.refused_kubelets.front().why);
+      const std::string why = facts_.refused_kubelets.front().why;  // the list grows
+      for (std::size_t k = 1; k < nodes.size(); ++k) refuse(*nodes[k], why);
     }
     if (done_count > 0) done("kubelet configurations", fmt::format("{}", done_count));
   }

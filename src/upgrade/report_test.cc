@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <regex>
 #include <set>
 
 #include "base/file.h"
@@ -119,13 +118,14 @@ TEST(Documents, TheManualListsEveryFinding) {
   const std::set<std::string> anchors =
       anchors_in(read_file(DRACPU_SOURCE_DIR "/docs/user/upgrading.md").value());
   std::set<std::string> listed;
-  const std::regex row(R"(\| `([a-z0-9-]+)` \|.*\(upgrading\.md#([a-z-]+)\) \|)");
   for (const std::string_view line : split(manual, '\n')) {
-    const std::string text(line);
-    std::smatch match;
-    if (!std::regex_match(text, match, row)) continue;
-    listed.insert(match[1]);
-    EXPECT_TRUE(anchors.contains(match[2])) << text;
+    if (!line.starts_with("| `")) continue;
+    const std::string id(line.substr(3, line.find('`', 3) - 3));
+    const std::size_t at = line.find("(upgrading.md#");
+    if (at == std::string_view::npos) continue;
+    const std::string_view rest = line.substr(at + 14);
+    listed.insert(id);
+    EXPECT_TRUE(anchors.contains(std::string(rest.substr(0, rest.find(')'))))) << line;
   }
   EXPECT_EQ(listed, std::set<std::string>(kAllIds.begin(), kAllIds.end()));
 }
