@@ -143,7 +143,7 @@ def examples(cluster):
 NOT_TYPED = (
     (r"^make image|^skopeo|^sed ", "there is no registry; the quickstart case types what follows"),
     (r"port-forward", "it does not end; the page is tested with a browser"),
-    (r"^helm |^kubectl (apply|delete) ", "the cases quickstart, examples, chart-install and upgrade-* do it"),
+    (r"^helm |^kubectl (apply|delete|debug) |^kubectl -n team ", "the cases quickstart, examples, chart-install and upgrade-* do it"),
     (r"^make manifests", "the case upgrade-manifest-to-helm does it"),
     (r"^echo 1 >/sys|^grep \. /sys", "on the node; the case cpu-hotplug does it"),
     (r"^dracpu upgrade|^dracpu cleanup", "the cases upgrade-* do it"),
