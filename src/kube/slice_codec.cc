@@ -7,9 +7,9 @@
 #include <array>
 #include <set>
 
+#include "base/quantity.h"
 #include "base/strings.h"
 #include "kube/json_reader.h"
-#include "kube/quantity.h"
 #include "kube/slice_content.h"
 
 namespace dracpu::kube {
