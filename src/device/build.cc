@@ -225,26 +225,6 @@ class Builder {
     return device;
   }
 
-  static Status check_limits(const Device& device) {
-    std::size_t values = 0;
-    for (const auto& [name, value] : device.attributes) {
-      const auto* list = std::get_if<std::vector<std::string>>(&value);
-      values += list != nullptr ? list->size() : 1;
-    }
-    if (values > kMaxValues) {
-      return make_error(Errc::kUnsupported,
-                        "device \"{}\" has {} attribute values, of which \"{}\" has most; the API takes {}",
-                        device.name, values, kPcieRoot, kMaxValues);
-    }
-    const std::size_t properties = device.attributes.size() + device.capacity.size();
-    if (properties > kMaxProperties) {
-      return make_error(Errc::kUnsupported,
-                        "device \"{}\" has {} attributes and capacities; the API takes {}", device.name,
-                        properties, kMaxProperties);
-    }
-    return ok_status();
-  }
-
   const topology::Topology& topology_;
   const CpuSet& reserved_;
   const BuildOptions& options_;
@@ -259,6 +239,25 @@ bool has_list(const Device& device) {
 }
 
 }  // namespace
+
+Status check_limits(const Device& device) {
+  std::size_t values = 0;
+  for (const auto& [name, value] : device.attributes) {
+    const auto* list = std::get_if<std::vector<std::string>>(&value);
+    values += list != nullptr ? list->size() : 1;
+  }
+  if (values > kMaxValues) {
+    return make_error(Errc::kUnsupported,
+                      "device \"{}\" has {} attribute values, of which \"{}\" has most; the API takes {}",
+                      device.name, values, kPcieRoot, kMaxValues);
+  }
+  const std::size_t properties = device.attributes.size() + device.capacity.size();
+  if (properties > kMaxProperties) {
+    return make_error(Errc::kUnsupported, "device \"{}\" has {} attributes and capacities; the API takes {}",
+                      device.name, properties, kMaxProperties);
+  }
+  return ok_status();
+}
 
 std::string_view public_core_type(const topology::Topology& topology, const topology::Cpu& cpu) {
   const bool is_public = topology.core_type_source == topology::CoreTypeSource::kPmuDevices;
