@@ -23,6 +23,9 @@ enum class GroupBy { kNumaNode, kSocket, kMachine };
 enum class Allocator { kCpuManager, kExternal };
 enum class GrowPool { kAuto, kNextHook };
 enum class LogFormat { kText, kJson };
+enum class MemoryMode { kSeparate, kCombined };
+enum class HugetlbEnforcement { kNone, kContainer, kPod };
+enum class MemoryLimitPolicy { kNone, kWhenUnset };
 enum class Format { kFlagsOnly, kV1Alpha1, kV1Beta1 };
 
 inline constexpr int kMostVerbose = 10;  // log level
