@@ -76,6 +76,8 @@ class Books {
   Status save();
   // CPUs came or went. Claims keep theirs.
   void set_machine(const Machine& machine);
+  // Without writing: whether the state's folder lets itself be written.
+  Status can_save() const { return state_.can_save(); }
   // A save that failed earlier is still owed.
   bool save_owed() const { return save_owed_; }
   // Contradictions found by load().

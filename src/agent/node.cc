@@ -10,6 +10,7 @@
 #include <cctype>
 
 #include "alloc/pick.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "base/strings.h"
 #include "config/overlay.h"
@@ -31,6 +32,11 @@ Result<std::string> node_name(const config::Config& config) {
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (name.empty())
     return make_error(Errc::kInvalidInput, "the host name is empty; set node.name or --hostname-override");
+  if (!is_dns_subdomain(name)) {
+    return make_error(Errc::kInvalidInput,
+                      "the host name {} cannot be a node's name; set node.name or --hostname-override",
+                      in_quotes(name));
+  }
   return name;
 }
 

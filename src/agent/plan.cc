@@ -4,9 +4,11 @@
 #include "agent/plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "agent/claim_request.h"
+#include "base/escape.h"
 #include "device/build.h"
 
 namespace dracpu::agent {
@@ -49,18 +51,50 @@ class FirstFit {
   Status add(const kube::DeviceRequest& request, const std::string& name,
              std::map<std::string, std::size_t>& taken, kube::Allocation& out) const {
     if (request.device_class != driver_) return ok_status();
-    const std::int64_t count = request.mode == "All" ? 0 : std::max<std::int64_t>(request.count, 1);
+    const bool is_all = request.mode == "All";
+    if (Status s = check(request, name); !s.ok()) return s;
+    const std::size_t count = is_all ? devices_.size() : static_cast<std::size_t>(request.count);
     std::map<std::string, std::size_t> tried = taken;
     std::vector<kube::AllocationResult> results;
-    for (std::int64_t i = 0;
-         request.mode == "All" ? i < static_cast<std::int64_t>(devices_.size()) : i < count; ++i) {
-      const device::Device* device = request.mode == "All" ? &devices_[static_cast<std::size_t>(i)] : nullptr;
-      Result<kube::AllocationResult> result = place(request, name, device, tried);
-      if (!result.ok()) return std::move(result).error();
+    for (std::size_t i = 0; i < count; ++i) {
+      Result<kube::AllocationResult> result = place(request, name, is_all ? &devices_[i] : nullptr, tried);
+      if (!result.ok()) {
+        if (count == 1) return std::move(result).error();
+        return std::move(result).error().while_doing(fmt::format("device {} of {}", i + 1, count));
+      }
       results.push_back(*std::move(result));
     }
     taken = std::move(tried);
     std::move(results.begin(), results.end(), std::back_inserter(out.results));
+    return ok_status();
+  }
+
+  // What the API server or the scheduler would not let through.
+  Status check(const kube::DeviceRequest& request, const std::string& name) const {
+    constexpr std::int64_t kMostDevices = 32;  // of one claim, resource.k8s.io/v1 AllocationResultsMaxSize
+    if (request.mode != "ExactCount" && request.mode != "All") {
+      return make_error(Errc::kInvalidInput,
+                        "request \"{}\": allocationMode {} is not known; use ExactCount or All", name,
+                        in_quotes(request.mode));
+    }
+    if (request.mode == "All" && request.count != 0) {
+      return make_error(Errc::kInvalidInput, "request \"{}\": allocationMode All takes no count, found {}",
+                        name, request.count);
+    }
+    if (request.mode == "ExactCount" && (request.count < 1 || request.count > kMostDevices)) {
+      return make_error(Errc::kInvalidInput,
+                        "request \"{}\": count {} is not from 1 to {}, the devices of a claim", name,
+                        request.count, kMostDevices);
+    }
+    const std::string key = device::cpu_capacity_name(driver_);
+    const bool shares = devices_.empty() || devices_.front().allow_multiple_allocations;
+    for (const auto& [asked, amount] : request.capacity) {
+      if (shares && (asked == key || asked == "cpu")) continue;
+      return make_error(Errc::kNoCapacity, "request \"{}\": no device here has a capacity {}; {}", name,
+                        in_quotes(asked),
+                        shares ? fmt::format("ask for \"{}\"", key)
+                               : std::string("each device is one CPU, so ask with count"));
+    }
     return ok_status();
   }
 
@@ -69,10 +103,14 @@ class FirstFit {
                                        std::map<std::string, std::size_t>& taken) const {
     const std::string key = device::cpu_capacity_name(driver_);
     std::string rooms;
+    std::size_t named = 0;
     for (const device::Device& d : devices_) {
       if (only != nullptr && only != &d) continue;
       const std::size_t room = d.cpus.size() - std::min(taken[d.name], d.cpus.size());
-      rooms += fmt::format("{}{} {}", rooms.empty() ? "" : ", ", d.name, room);
+      constexpr std::size_t kMostNamed = 16;
+      if (room > 0 && ++named <= kMostNamed)
+        rooms += fmt::format("{}{} {}", rooms.empty() ? "" : ", ", d.name, room);
+      if (named == kMostNamed + 1 && !rooms.ends_with("…")) rooms += ", …";
       const std::optional<kube::Quantity> amount = amount_of(request, key);
       std::size_t wanted = amount ? whole(*amount) : d.cpus.size();
       if (!d.allow_multiple_allocations) wanted = 1;
@@ -91,9 +129,11 @@ class FirstFit {
       return out;
     }
     const std::optional<kube::Quantity> amount = amount_of(request, key);
-    return make_error(Errc::kNoCapacity, "request \"{}\": no device has room for {}; CPUs left: {}", name,
-                      amount ? amount->to_string() + " CPUs" : std::string("it"),
-                      rooms.empty() ? "no device" : rooms);
+    return make_error(
+        Errc::kNoCapacity, "request \"{}\": no device has room for {}; CPUs left: {}", name,
+        amount ? fmt::format("{} CPU{}", amount->to_string(), amount->to_string() == "1" ? "" : "s")
+               : std::string("it"),
+        rooms.empty() ? "none" : rooms);
   }
 
   static std::optional<kube::Quantity> amount_of(const kube::DeviceRequest& request, const std::string& key) {
@@ -144,8 +184,15 @@ Result<Plan> make_plan(const Node& node, const Machine& machine, const PlanInput
   (void)ledger.create({ContainerId("other"), {PodUid("other"), "other"}, "other", &no_env, ""});
 
   const ClaimContext context = claim_context(node, machine);
+  // What has devices holds them already; the others get what is left.
+  std::vector<std::size_t> order(input.claims.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_partition(order.begin(), order.end(),
+                        [&](std::size_t i) { return input.claims[i].allocation.has_value(); });
   Plan out;
-  for (kube::Claim claim : input.claims) {
+  out.claims.resize(input.claims.size());
+  for (const std::size_t i : order) {
+    kube::Claim claim = input.claims[i];
     PlannedClaim planned{claim.ns, claim.name, claim.uid, !claim.allocation, {}, CpuSet()};
     planned.cpus = [&]() -> Result<CpuSet> {
       if (!claim.allocation) {
@@ -167,7 +214,7 @@ Result<Plan> make_plan(const Node& node, const Machine& machine, const PlanInput
       for (const ledger::Request& r : *requests) first_fit.take(r.device, r.cpus);
       return held->cpus;
     }();
-    out.claims.push_back(std::move(planned));
+    out.claims[i] = std::move(planned);
   }
   out.shared = ledger.pool();
   return out;

@@ -3,9 +3,9 @@
 
 // What would happen to claims on a machine, without a cluster: the driver's own rules on copies of its books.
 //
-// Input    Claims in order; one without an allocation is given devices first-fit. CPUs that are free and
-// claims
-//          that are held already narrow what there is.
+// Input    Claims; those with an allocation are served first, in order, then the others, in order, with
+// devices
+//          chosen first-fit. CPUs that are free and claims that are held already narrow what there is.
 // Output   Per claim its CPUs, or the refusal that prepare would answer with what would fit; then the shared
 // pool.
 //          The node's other containers are taken to be there, so the last CPU is never handed out.
@@ -38,7 +38,7 @@ struct PlannedClaim {
   ClaimUid uid;
   bool is_first_fit = false;         // the devices were chosen here
   std::vector<std::string> devices;  // one per result
-  Result<CpuSet> cpus;
+  Result<CpuSet> cpus = CpuSet();
 };
 
 struct Plan {

@@ -13,10 +13,10 @@
 #include "agent/status_board.h"
 #include "agent/status_page.h"
 #include "agent/wake.h"
+#include "base/bind_address.h"
 #include "base/strings.h"
 #include "config/load.h"
 #include "kubelet/server.h"
-#include "observe/bind_address.h"
 #include "observe/health.h"
 #include "observe/http_server.h"
 #include "observe/log.h"
@@ -141,7 +141,7 @@ std::unique_ptr<observe::HttpServer> open_status_page(const std::string& address
   } else {
     log_info(0, "Status page open", {{"address", address}});
   }
-  const Result<observe::BindAddress> at = observe::parse_bind_address(address);
+  const Result<BindAddress> at = parse_bind_address(address);
   if (at.ok() && !at->is_local()) {
     log_warning("Status page can be read from other machines; it names pods and containers",
                 {{"address", address}, {"advice", "bind it to 127.0.0.1"}});

@@ -113,7 +113,7 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_synchronize(
     refused(containers[f.index], "ContainerNotPinned", "runs in the shared pool: " + f.what.text);
   }
   for (const std::size_t i : result.elsewhere) repinned(op, containers[i]);
-  advise(advice_on_unpinned(result.elsewhere.size(), node_.config.publish.driver_name));
+  advise(advice_on_unpinned(result.elsewhere.size()));
   metrics_.claim_conflicts.set(books_.conflicts() + result.findings.size());
   if (result.new_owner || !moved.empty()) worker_.post([this] { (void)books_.save(); });
   metrics_.nri_synchronize_duration_seconds.observe(observe::Outcome::kSuccess,

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "nri/plugin.h"
+
 namespace dracpu::agent {
 namespace {
 
@@ -37,7 +39,7 @@ std::optional<observe::Advice> advice_on_margin(std::string_view hook, double se
                                      hook, limit.count(), kLonger)};
 }
 
-std::optional<observe::Advice> advice_on_unpinned(std::size_t containers, std::string_view plugin) {
+std::optional<observe::Advice> advice_on_unpinned(std::size_t containers) {
   if (containers == 0) return std::nullopt;
   return observe::Advice{
       "nri-required-plugins",
@@ -46,7 +48,7 @@ std::optional<observe::Advice> advice_on_unpinned(std::size_t containers, std::s
           "containers while no driver is there; in [plugins.\"io.containerd.nri.v1.nri\".default_validator] "
           "(containerd 2.2 and later) set enable = true, required_plugins = [\"{}\"] and "
           "tolerate_missing_plugins_annotation = \"{}\", which the driver's pods have",
-          plugin, kTolerate)};
+          nri::PluginOptions().name, kTolerate)};  // whatever the driver is called
 }
 
 observe::Advice advice_on_cpu_manager(std::string_view cpus) {

@@ -30,7 +30,7 @@ std::optional<observe::Advice> advice_on_margin(std::string_view hook, double se
                                                 std::chrono::milliseconds limit);
 // Containers with claims that ran on other CPUs when the runtime listed them: they were started while no
 // driver was connected, and nothing made the runtime wait.
-std::optional<observe::Advice> advice_on_unpinned(std::size_t containers, std::string_view plugin);
+std::optional<observe::Advice> advice_on_unpinned(std::size_t containers);
 // What the kubelet asked for a new container.
 observe::Advice advice_on_cpu_manager(std::string_view cpus);
 observe::Advice advice_on_memory_manager(std::string_view nodes);

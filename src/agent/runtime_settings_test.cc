@@ -29,9 +29,8 @@ TEST(RuntimeSettings, OnlyWhatDoesHarmIsNamed) {
   ASSERT_TRUE(advice_on_margin("CreateContainer", -3, milliseconds(2000)));
   EXPECT_FALSE(advice_on_margin("CreateContainer", 0, milliseconds(0))) << "the limit is not known";
 
-  EXPECT_FALSE(advice_on_unpinned(0, "dra.cpu"));
-  EXPECT_NE(advice_on_unpinned(2, "dra.cpu")->text.find("required_plugins = [\"dra.cpu\"]"),
-            std::string::npos);
+  EXPECT_FALSE(advice_on_unpinned(0));
+  EXPECT_NE(advice_on_unpinned(2)->text.find("required_plugins = [\"dra.cpu\"]"), std::string::npos);
 }
 
 // From the hooks of a runtime to the advice.

@@ -124,6 +124,10 @@ Status Session::start_files() {
   Result<Books::Loaded> loaded = books_.load();
   if (!loaded.ok()) return std::move(loaded).error();
   for (const std::string& w : loaded->warnings) log_warning("State needs attention", {{"err", w}});
+  if (const Status s = books_.can_save(); !s.ok()) {
+    log_error("The state cannot be written; every new claim will be refused", s.error());
+    (void)health_.advise("state", s.error().text + "; new claims are refused until it can be written");
+  }
   rewrite_cdi();
   log_info(0, "State loaded",
            {{"claimsFromStateFile", loaded->from_state},

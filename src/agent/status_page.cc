@@ -8,9 +8,9 @@
 #include <map>
 #include <utility>
 
+#include "base/escape.h"
 #include "base/strings.h"
 #include "base/time_text.h"
-#include "observe/escape.h"
 #include "observe/metrics.h"
 #include "topology/picture.h"
 
@@ -97,7 +97,7 @@ struct Escaped {
 std::string clean(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const std::size_t bytes = observe::utf8_length(text);
+    const std::size_t bytes = utf8_length(text);
     const bool is_control = bytes == 1 && static_cast<unsigned char>(text.front()) < ' ';
     if (bytes == 0 || is_control) {
       out += '?';

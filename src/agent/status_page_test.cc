@@ -89,7 +89,7 @@ StatusFacts large_node() {
   std::uint32_t core = 4;
   for (const auto& [name, cores] : jobs) {
     const CpuSet cpus = range(core, core + cores - 1) | range(core + 128, core + 128 + cores - 1);
-    o.claims.push_back(claim(name, cpus, name, 86400 * cores));
+    o.claims.push_back(claim(name, cpus, name, std::int64_t{86400} * cores));
     held |= cpus;
     core += cores;
   }

@@ -5,30 +5,53 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
 
 namespace dracpu::agent {
+namespace {
+
+// What a signal handler may touch. One Wake at a time hears signals, the newest.
+std::atomic<int> g_signal{0};
+std::atomic<int> g_event{-1};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void on_signal(int number) {
+  const int saved = errno;
+  g_signal.store(number);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(g_event.load(), &one, sizeof one);
+  errno = saved;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Wake>> Wake::create() {
-  std::signal(SIGPIPE, SIG_IGN);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  if (const int err = ::pthread_sigmask(SIG_BLOCK, &set, nullptr); err != 0) {
-    return make_error(Errc::kInternal, "blocking signals: {}", errno_text(err));
-  }
-  UniqueFd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!signals.valid()) return make_error(Errc::kInternal, "signalfd: {}", errno_text(errno));
   UniqueFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.valid()) return make_error(Errc::kInternal, "eventfd: {}", errno_text(errno));
-  return std::unique_ptr<Wake>(new Wake(std::move(event), std::move(signals)));
+  std::unique_ptr<Wake> out(new Wake(std::move(event)));
+  g_signal.store(0);
+  g_event.store(out->event_.get());
+  std::signal(SIGPIPE, SIG_IGN);
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  // One shot: the second signal does what it does by default, even where a step that blocks never looks here.
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  for (const int number : {SIGINT, SIGTERM}) {
+    if (::sigaction(number, &action, nullptr) != 0)
+      return make_error(Errc::kInternal, "handling signal {}: {}", number, errno_text(errno));
+  }
+  return out;
+}
+
+Wake::~Wake() {
+  int mine = event_.get();
+  g_event.compare_exchange_strong(mine, -1);
 }
 
 void Wake::notify() const {
@@ -37,21 +60,15 @@ void Wake::notify() const {
       ::write(event_.get(), &one, sizeof one);  // full means: a nudge is pending
 }
 
+int Wake::signal() const { return g_signal.load(); }
+
 void Wake::wait_until(std::chrono::steady_clock::time_point at) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(at - std::chrono::steady_clock::now());
   const int timeout = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
-  std::array<pollfd, 2> fds{pollfd{event_.get(), POLLIN, 0}, pollfd{signals_.get(), POLLIN, 0}};
-  if (::poll(fds.data(), fds.size(), timeout) <= 0) return;
+  pollfd fd{event_.get(), POLLIN, 0};
+  if (::poll(&fd, 1, timeout) <= 0) return;
   std::uint64_t nudges = 0;
   [[maybe_unused]] const ssize_t drained = ::read(event_.get(), &nudges, sizeof nudges);
-  signalfd_siginfo info{};
-  if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
-  signal_ = static_cast<int>(info.ssi_signo);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 }  // namespace dracpu::agent

@@ -3,9 +3,11 @@
 
 // What the main thread waits on: a signal to stop, a nudge from another thread, or time.
 //
-// Made before any other thread, so that SIGINT and SIGTERM are blocked everywhere and arrive here only. After
-// the first one they get their default action back: a second signal ends the process at once. Threads
-// notify() from any thread; the rest from the main thread.
+// Signals  SIGINT and SIGTERM are caught once each, by a handler, so that one arrives also while the main
+// thread
+//          is stuck in a call of the kernel; the same signal again then ends the process at once. One Wake a
+//          process.
+// Threads  notify() from any thread; the rest from the main thread.
 
 #ifndef DRACPU_AGENT_WAKE_H_
 #define DRACPU_AGENT_WAKE_H_
@@ -21,19 +23,20 @@ namespace dracpu::agent {
 class Wake {
  public:
   static Result<std::unique_ptr<Wake>> create();
+  ~Wake();
+  Wake(const Wake&) = delete;
+  Wake& operator=(const Wake&) = delete;
 
   void notify() const;
   // Returns at a nudge, a signal, or the time.
   void wait_until(std::chrono::steady_clock::time_point at);
-  bool stop_requested() const { return signal_ != 0; }
-  int signal() const { return signal_; }
+  bool stop_requested() const { return signal() != 0; }
+  int signal() const;
 
  private:
-  Wake(UniqueFd event, UniqueFd signals) : event_(std::move(event)), signals_(std::move(signals)) {}
+  explicit Wake(UniqueFd event) : event_(std::move(event)) {}
 
   UniqueFd event_;
-  UniqueFd signals_;
-  int signal_ = 0;
 };
 
 }  // namespace dracpu::agent

@@ -6,14 +6,16 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/escape.h"
+
 namespace dracpu {
 namespace {
 
 Error bad(std::string_view text, std::size_t offset, std::string_view what) {
-  constexpr std::size_t kShown = 80;
-  return make_error(Errc::kInvalidInput, "CPU list \"{}{}\": {} at offset {}", text.substr(0, kShown),
-                    text.size() > kShown ? "…" : "", what, offset);
+  return make_error(Errc::kInvalidInput, "CPU list {}: {} at offset {}", in_quotes(text, 80), what, offset);
 }
+
+std::string too_large() { return fmt::format("CPU number too large, the last possible one is {}", kMaxCpu); }
 
 }  // namespace
 
@@ -33,14 +35,14 @@ Result<CpuSet> CpuSet::parse(std::string_view text) {
     std::uint32_t first = 0;
     const auto [after_first, ec] = std::from_chars(p, end, first);
     if (ec == std::errc::invalid_argument) return fail("expected a number");
-    if (ec != std::errc{} || first > kMaxCpu) return fail("CPU number too large");
+    if (ec != std::errc{} || first > kMaxCpu) return fail(too_large());
     p = after_first;
     std::uint32_t last = first;
     if (p != end && *p == '-') {
       ++p;
       const auto [after_last, ec2] = std::from_chars(p, end, last);
       if (ec2 == std::errc::invalid_argument) return fail("expected a number");
-      if (ec2 != std::errc{} || last > kMaxCpu) return fail("CPU number too large");
+      if (ec2 != std::errc{} || last > kMaxCpu) return fail(too_large());
       if (last < first) return fail("range runs backwards");
       p = after_last;
     }
@@ -71,7 +73,7 @@ Result<CpuSet> CpuSet::parse_mask(std::string_view text) {
     if (++group > 8) return bad(text, i, "mask group longer than 8 digits");
     for (std::uint32_t b = 0; b < 4; ++b) {
       if ((digit >> b & 1U) == 0) continue;
-      if (bit + b > kMaxCpu) return bad(text, i, "CPU number too large");
+      if (bit + b > kMaxCpu) return bad(text, i, too_large());
       out.insert(CpuId(bit + b));
     }
     bit += 4;

@@ -30,6 +30,12 @@ Result<UniqueFd> open_file(const std::filesystem::path& path, int flags, mode_t 
   return UniqueFd(fd);
 }
 
+// Opened by whoever started this process, who may mean a pipe.
+bool is_given_descriptor(const std::filesystem::path& path) {
+  const std::string& name = path.native();
+  return name == "/dev/stdin" || name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/");
+}
+
 class RealFileOps final : public FileOps {
  public:
   explicit RealFileOps(bool is_synced) : is_synced_(is_synced) {}
@@ -73,8 +79,12 @@ class RealFileOps final : public FileOps {
 }  // namespace
 
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
-  Result<UniqueFd> fd = open_file(path, O_RDONLY);
+  const bool is_given = is_given_descriptor(path);
+  Result<UniqueFd> fd = open_file(path, is_given ? O_RDONLY : O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!fd.ok()) return std::move(fd).error();
+  struct stat st {};
+  if (!is_given && ::fstat(fd->get(), &st) == 0 && S_ISFIFO(st.st_mode))
+    return make_error(Errc::kUnavailable, "read \"{}\": it is a FIFO, not a regular file", path.string());
   std::string out;
   std::array<char, 4096> buffer{};
   for (;;) {

@@ -22,7 +22,8 @@
 namespace dracpu {
 
 // The whole content, read to end of file in a loop (sysfs reports sizes that are not true). A file longer
-// than `limit` bytes is kInvalidInput.
+// than `limit` bytes is kInvalidInput. Never waits for a writer: a FIFO is kUnavailable, unless it is a
+// descriptor that this process was given (/dev/stdin, /dev/fd/N).
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit = std::size_t{16} << 20U);
 
 // The steps of a durable replacement, one method each, so that a test can make any of them fail.

@@ -5,11 +5,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <fstream>
+#include <thread>
 #include <vector>
 
 #include "base/strings.h"
+#include "base/unique_fd.h"
 
 namespace dracpu {
 namespace {
@@ -106,6 +110,28 @@ TEST(Strings, TrimSplitNumbers) {
   EXPECT_FALSE(parse_number<int>("").has_value());
   EXPECT_EQ(random_hex(4).size(), 8U);
   EXPECT_NE(random_hex(8), random_hex(8));
+}
+
+// A FIFO would keep the reader, and with it the whole start, until somebody writes.
+TEST_F(FileTest, ReadingDoesNotWaitForAFifo) {
+  const std::filesystem::path path = dir_ / "fifo";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const Result<std::string> got = read_file(path);
+  ASSERT_FALSE(got.ok());
+  EXPECT_EQ(got.error().code, Errc::kUnavailable);
+  EXPECT_NE(got.error().text.find("is a FIFO"), std::string::npos) << got.error().text;
+}
+
+// What a shell hands over with <(command) is a pipe, and meant.
+TEST(FileTestOfDescriptors, ReadsAGivenPipe) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const UniqueFd reading(ends[0]);
+  std::jthread writer([end = ends[1]] {
+    const UniqueFd writing(end);
+    EXPECT_EQ(::write(writing.get(), "late", 4), 4);
+  });
+  EXPECT_EQ(read_file(fmt::format("/dev/fd/{}", reading.get())).value(), "late");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <random>
 
 namespace dracpu {
@@ -27,6 +28,19 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
     out.push_back(text.substr(at, next - at));
     at = next + 1;
   }
+}
+
+bool is_dns_subdomain(std::string_view text) {
+  constexpr std::size_t kLimit = 253;
+  const auto is_label_character = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  };
+  if (text.empty() || text.size() > kLimit) return false;
+  const std::vector<std::string_view> labels = split(text, '.');
+  return std::all_of(labels.begin(), labels.end(), [&](std::string_view label) {
+    return !label.empty() && std::all_of(label.begin(), label.end(), is_label_character) &&
+           label.front() != '-' && label.back() != '-';
+  });
 }
 
 void append_html(std::string& out, std::string_view text) {

@@ -33,6 +33,9 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
+// A DNS subdomain in lower case, as names of nodes and drivers must be (RFC 1123; at most 253 bytes).
+bool is_dns_subdomain(std::string_view text);
+
 // For the text of an HTML or XML element, or a quoted attribute.
 void append_html(std::string& out, std::string_view text);
 

@@ -21,7 +21,7 @@
 namespace dracpu::cli {
 namespace {
 
-constexpr int kFailed = 1;
+constexpr int kFailed = 1;  // as release 0.3.0 for a subcommand or topic that it does not know
 constexpr int kBadInput = 2;
 
 // klog flags that have a meaning for Go's logger only. Accepted, so that old manifests start.
@@ -204,11 +204,14 @@ bool has_help(const SplitLine& line) {
 
 // Takes a leading word that is no flag.
 std::string take_word(std::vector<std::string>& args) {
-  if (args.empty() || args.front().starts_with('-')) return {};
+  if (args.empty() || (args.front().starts_with('-') && args.front() != "-")) return {};
   std::string word = args.front();
   args.erase(args.begin());
   return word;
 }
+
+// "-" is standard input.
+std::string input_name(const std::string& file) { return file == "-" ? "/dev/stdin" : file; }
 
 CommandLine parse_health(std::vector<std::string> args) {
   constexpr std::array<KnownFlag, 2> kFlags = {
@@ -242,7 +245,7 @@ CommandLine parse_health(std::vector<std::string> args) {
 
 CommandLine parse_introspect(const std::vector<std::string>& args) {
   const Result<SplitLine> line = split_flags(args, {});
-  if (!line) return failed(kFailed, fmt::format("dracpu: {}\n{}", line.error().text, kIntrospectUsage));
+  if (!line) return bad_line(line.error().text, kIntrospectUsage);
   if (has_help(*line)) return print(kIntrospectUsage);
   if (line->rest.empty()) {
     return failed(kFailed,
@@ -255,8 +258,8 @@ CommandLine parse_introspect(const std::vector<std::string>& args) {
   const Result<SplitLine> after = split_flags({line->rest.begin() + 1, line->rest.end()}, {});
   if (after.ok() && has_help(*after)) return print(kIntrospectUsage);
   if (line->rest.size() > 1) {
-    return failed(kFailed, fmt::format("dracpu: introspect metrics takes nothing more, \"{}\" is too much\n",
-                                       line->rest[1]));
+    return bad_line(fmt::format("introspect metrics takes nothing more, \"{}\" is too much", line->rest[1]),
+                    kIntrospectUsage);
   }
   CommandLine out;
   out.kind = CommandLine::Kind::kIntrospectMetrics;
@@ -266,9 +269,7 @@ CommandLine parse_introspect(const std::vector<std::string>& args) {
 CommandLine parse_gatherinfo(const std::vector<std::string>& args) {
   constexpr std::array<KnownFlag, 2> kFlags = {
       {{"output-dir", FlagKind::kValue}, {"stdout", FlagKind::kBool}}};
-  const auto refuse = [](std::string_view error) {
-    return failed(kFailed, fmt::format("dracpu: {}\n{}", error, kGatherInfoUsage));
-  };
+  const auto refuse = [](std::string_view error) { return bad_line(error, kGatherInfoUsage); };
   const Result<SplitLine> line = split_flags(args, kFlags);
   if (!line) return refuse(line.error().text);
   if (has_help(*line)) return print(kGatherInfoUsage);
@@ -294,10 +295,21 @@ CommandLine parse_config(std::vector<std::string> args) {
   const std::string file = action == "check" || action == "migrate" ? take_word(args) : "";
   CommandLine out;
   if (action == "migrate") {
-    if (!file.empty()) args.insert(args.begin(), "--config=" + file);
-    out = parse_command_line(args);
-    if (out.kind == CommandLine::Kind::kFailed) return out;
-    if (out.kind != CommandLine::Kind::kDaemon) return print(kConfigUsage);
+    RootFlags root;
+    const Result<SplitLine> line = split_flags(args, root.known());
+    if (!line) return bad_line(line.error().text, kConfigUsage);
+    if (has_help(*line)) return print(kConfigUsage);
+    if (!line->rest.empty()) {
+      return bad_line(fmt::format("config migrate takes one FILE, before the flags; \"{}\" is too much",
+                                  line->rest.front()),
+                      kConfigUsage);
+    }
+    out = root.read(line->flags);
+    if (out.kind != CommandLine::Kind::kDaemon) return out;
+    if (!file.empty() && out.flags.config) {
+      return bad_line("config migrate takes the FILE or --config, not both", kConfigUsage);
+    }
+    if (!file.empty()) out.flags.config = input_name(file);
   } else {
     constexpr std::array<KnownFlag, 2> kFlags = {
         {{"address", FlagKind::kValue}, {"defaults", FlagKind::kBool}}};
@@ -321,7 +333,7 @@ CommandLine parse_config(std::vector<std::string> args) {
         return bad_line(fmt::format("flag --defaults: \"{}\" is no boolean", flag.value), kConfigUsage);
       out.defaults = *on;
     }
-    if (action == "check") out.flags.config = file;
+    if (action == "check") out.flags.config = input_name(file);
   }
   out.kind = CommandLine::Kind::kConfig;
   out.action = action;
@@ -340,7 +352,8 @@ CommandLine parse_log_level(std::vector<std::string> args) {
   out.kind = CommandLine::Kind::kLogLevel;
   if (!level.empty()) {
     out.log_level = parse_number<int>(level);
-    if (!out.log_level || *out.log_level < 0 || *out.log_level > config::kMostVerbose) {
+    const bool is_octal = level.size() > 1 && level.front() == '0';  // or so some read it
+    if (!out.log_level || is_octal || *out.log_level < 0 || *out.log_level > config::kMostVerbose) {
       return bad_line(
           fmt::format("level \"{}\" must be a whole number from 0 to {}", level, config::kMostVerbose),
           kLogLevelUsage);

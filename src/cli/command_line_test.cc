@@ -136,18 +136,27 @@ TEST(CommandLine, Refuses) {
             {"introspect", "config"},
             1,
             "\"config\" is not known; there is: metrics"},
-           {"introspect too much", {"introspect", "metrics", "all"}, 1, "\"all\""},
-           {"introspect flag", {"introspect", "--all"}, 1, "--all"},
+           {"introspect too much", {"introspect", "metrics", "all"}, 2, "\"all\""},
+           {"introspect flag", {"introspect", "--all"}, 2, "--all"},
+           {"config alone", {"config"}, 2, "config wants one word"},
+           {"config check alone", {"config", "check"}, 2, "wants a FILE"},
+           {"config check two files", {"config", "check", "a", "b"}, 2, "\"b\" is too much"},
+           {"config migrate two files", {"config", "migrate", "a", "b"}, 2, "takes one FILE"},
+           {"config migrate two ways", {"config", "migrate", "a", "--config=b"}, 2, "not both"},
+           {"config migrate bad flag", {"config", "migrate", "a", "--nonsense"}, 2, "--nonsense"},
+           {"config migrate bad mode", {"config", "migrate", "--group-by=core"}, 2, "--group-by"},
+           {"log level octal", {"log-level", "010"}, 2, "\"010\""},
+           {"log level too high", {"log-level", "11"}, 2, "from 0 to 10"},
            {"health alone", {"health"}, 2, "live or ready"},
            {"health other", {"health", "well"}, 2, "live or ready"},
            {"health too much", {"health", "live", "ready"}, 2, "live or ready"},
            {"health timeout", {"health", "live", "--timeout=0"}, 2, "--timeout"},
            {"health timeout word", {"health", "live", "--timeout", "soon"}, 2, "\"soon\""},
            {"health flag", {"health", "live", "--verbose"}, 2, "--verbose"},
-           {"gatherinfo both", {"gatherinfo", "--stdout", "--output-dir=/tmp"}, 1, "exclude each other"},
-           {"gatherinfo too much", {"gatherinfo", "now"}, 1, "\"now\""},
-           {"gatherinfo flag", {"gatherinfo", "--all"}, 1, "--all"},
-           {"gatherinfo boolean", {"gatherinfo", "--stdout=x"}, 1, "\"x\""},
+           {"gatherinfo both", {"gatherinfo", "--stdout", "--output-dir=/tmp"}, 2, "exclude each other"},
+           {"gatherinfo too much", {"gatherinfo", "now"}, 2, "\"now\""},
+           {"gatherinfo flag", {"gatherinfo", "--all"}, 2, "--all"},
+           {"gatherinfo boolean", {"gatherinfo", "--stdout=x"}, 2, "\"x\""},
        }) {
     SCOPED_TRACE(c.about);
     const CommandLine got = parse_command_line(c.args);
@@ -158,6 +167,17 @@ TEST(CommandLine, Refuses) {
     EXPECT_THAT(got.text, Not(HasSubstr("secret")));
     EXPECT_THAT(got.text, EndsWith("\n"));
   }
+}
+
+TEST(CommandLine, ADashIsStandardInput) {
+  for (const char* action : {"check", "migrate"}) {
+    const CommandLine got = parse_command_line({"config", action, "-"});
+    EXPECT_EQ(got.kind, Kind::kConfig);
+    EXPECT_EQ(got.flags.config, "/dev/stdin");
+  }
+  const CommandLine named = parse_command_line({"config", "migrate", "c.yaml", "--v=4"});
+  EXPECT_EQ(named.flags.config, "c.yaml");
+  EXPECT_EQ(named.flags.verbosity, 4);
 }
 
 TEST(CommandLine, HelpReadsWell) {
@@ -242,7 +262,7 @@ TEST(Run, ExitCodes) {
   EXPECT_EQ(run_with({"dracpu", "introspect", "metrics"}, never), 0);
   EXPECT_EQ(run_with({"dracpu", "health", "live", "--address=unix:/nowhere/s"}, never), 1);
   EXPECT_EQ(run_with({"dracpu", "health", "live", "--address=x"}, never), 2);
-  EXPECT_EQ(run_with({"/usr/bin/dracpu-gatherinfo", "--stdout", "--output-dir=/x"}, never), 1);
+  EXPECT_EQ(run_with({"/usr/bin/dracpu-gatherinfo", "--stdout", "--output-dir=/x"}, never), 2);
   const std::string out = testing::internal::GetCapturedStdout();
   const std::string err = testing::internal::GetCapturedStderr();
   EXPECT_THAT(out, HasSubstr("\"name\": \"dra_cpu_allocated_cpus\""));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "agent/state_codec.h"
+#include "base/escape.h"
 #include "base/file.h"
 #include "cli/process.h"
 #include "cli/yaml_form.h"
@@ -59,8 +60,46 @@ std::string_view code_of(Errc code) {
   }
 }
 
-std::string full_name(const agent::PlannedClaim& claim) {
+template <typename AnyClaim>
+std::string full_name(const AnyClaim& claim) {
   return claim.ns.empty() ? claim.name : claim.ns + "/" + claim.name;
+}
+
+// As the API server fills them in.
+void set_defaults(json::value& request) {
+  json::object* fields = request.if_object();
+  if (fields == nullptr) return;
+  if (!fields->contains("allocationMode")) (*fields)["allocationMode"] = "ExactCount";
+  if (!fields->contains("count") && (*fields)["allocationMode"] == "ExactCount") (*fields)["count"] = 1;
+}
+
+json::value* find(json::value* from, std::string_view key) {
+  json::object* fields = from == nullptr ? nullptr : from->if_object();
+  return fields == nullptr ? nullptr : fields->if_contains(key);
+}
+
+void set_defaults_of_claim(json::object& claim) {
+  json::value* requests = find(find(claim.if_contains("spec"), "devices"), "requests");
+  if (requests == nullptr || !requests->is_array()) return;
+  for (json::value& request : requests->get_array()) {
+    if (json::value* exactly = find(&request, "exactly")) set_defaults(*exactly);
+    json::value* first = find(&request, "firstAvailable");
+    if (first == nullptr || !first->is_array()) continue;
+    for (json::value& sub : first->get_array()) set_defaults(sub);
+  }
+}
+
+// v1 and v1beta2 have the same fields; older forms have them elsewhere. Items of a typed list have none.
+Status check_version(const json::object& object) {
+  const json::value* version = object.if_contains("apiVersion");
+  if (version == nullptr || version->is_null()) return ok_status();
+  for (const char* known : {"resource.k8s.io/v1", "resource.k8s.io/v1beta2"}) {
+    if (*version == known) return ok_status();
+  }
+  return make_error(Errc::kInvalidInput,
+                    "apiVersion {} is not read here; use resource.k8s.io/v1, which \"kubectl get "
+                    "resourceclaims.v1.resource.k8s.io -o yaml\" gives",
+                    version->is_string() ? in_quotes(version->get_string()) : json::serialize(*version));
 }
 
 // "2 cores, NUMA node 0": how the CPUs lie.
@@ -99,12 +138,19 @@ std::string kind_of(const json::object& object) {
 
 // A claim as the API server would give it.
 Status add_claim(json::object object, std::vector<kube::Claim>& out) {
+  if (Status s = check_version(object); !s.ok()) return s;
+  set_defaults_of_claim(object);
   json::value& metadata = object["metadata"];
   if (!metadata.is_object()) metadata = json::object();
   json::object& fields = metadata.get_object();
   if (!fields.contains("uid")) fields["uid"] = fmt::format("plan-{}", out.size() + 1);
   Result<kube::Claim> claim = kube::parse_claim(json::serialize(object));
   if (!claim.ok()) return std::move(claim).error();
+  for (const kube::Claim& other : out) {
+    if (other.uid != claim->uid) continue;
+    return make_error(Errc::kInvalidInput, "claims {} and {} have the same metadata.uid {}; take one out",
+                      in_quotes(full_name(other)), in_quotes(full_name(*claim)), in_quotes(claim->uid.get()));
+  }
   out.push_back(*std::move(claim));
   return ok_status();
 }
@@ -138,7 +184,7 @@ Status add_object(const json::value& value, std::vector<kube::Claim>& out, std::
     return ok_status();
   }
   if (kind.empty()) return make_error(Errc::kInvalidInput, "kind is missing");
-  notes.push_back(fmt::format("a {} was left out", kind));
+  notes.push_back(fmt::format("a {} was left out", in_quotes(kind)));
   return ok_status();
 }
 
@@ -159,6 +205,30 @@ Result<std::vector<kube::Claim>> read_claims(std::string_view text, std::vector<
   }
   if (out.empty()) return make_error(Errc::kInvalidInput, "no ResourceClaim in it");
   return out;
+}
+
+void leave_out_other_nodes(const agent::Node& node, std::vector<kube::Claim>& claims,
+                           std::vector<std::string>& notes) {
+  const std::string& driver = node.config.publish.driver_name;
+  std::set<std::string> pools;
+  const auto is_elsewhere = [&](const kube::Claim& claim) {
+    if (!claim.allocation) return false;
+    std::set<std::string> its;
+    for (const kube::AllocationResult& r : claim.allocation->results) {
+      if (r.driver == driver) its.insert(r.pool);
+    }
+    if (its.empty() || its.contains(node.name)) return false;
+    pools.merge(its);
+    return true;
+  };
+  const std::size_t left_out = std::erase_if(claims, is_elsewhere);
+  if (left_out == 0) return;
+  std::string names;
+  for (const std::string& pool : pools) names += (names.empty() ? "" : ", ") + in_quotes(pool);
+  notes.push_back(fmt::format(
+      "{} claim{} of other nodes left out ({}); this plan is of node \"{}\", which node.name in the "
+      "configuration sets",
+      left_out, left_out == 1 ? "" : "s", printable(names, 400), node.name));
 }
 
 std::string devices_text(const agent::Node& node, const agent::Machine& machine, std::string_view form) {
@@ -200,7 +270,7 @@ std::string plan_text(const agent::Plan& plan, const agent::Machine& machine, st
     }
   }
   out += fmt::format("shared pool: {}\n", plan.shared.empty() ? "none" : plan.shared.to_string());
-  return out;
+  return printable(out);
 }
 
 int run_devices(const CommandLine& line) {
@@ -218,6 +288,7 @@ int run_plan(const CommandLine& line) {
   std::vector<std::string> notes;
   Result<std::vector<kube::Claim>> claims = read_claims(*text, notes);
   if (!claims.ok()) return bad_input(std::move(claims).error().while_doing("\"" + line.claims_file + "\""));
+  leave_out_other_nodes(loaded->node, *claims, notes);
   for (const std::string& note : notes) complain(note);
   input.claims = *std::move(claims);
   if (line.free_cpus) {
@@ -229,10 +300,19 @@ int run_plan(const CommandLine& line) {
     store::StateFile file(line.state_file);
     Result<agent::State> state = agent::load_state(file);
     if (!state.ok()) return bad_input(std::move(state).error().while_doing("flag --state"));
+    const std::string& driver = loaded->node.config.publish.driver_name;
+    if (state->node != loaded->node.name || state->driver != driver) {
+      complain(fmt::format(
+          "flag --state: \"{}\" is of node \"{}\" and driver \"{}\", this plan of \"{}\" and \"{}\"",
+          line.state_file, state->node, state->driver, loaded->node.name, driver));
+    }
     input.held = std::move(state->claims);
   }
-  const Result<agent::Plan> plan = agent::make_plan(loaded->node, *loaded->machine, input);
-  if (!plan.ok()) return bad_input(plan.error());
+  Result<agent::Plan> plan = agent::make_plan(loaded->node, *loaded->machine, input);
+  if (!plan.ok()) {
+    return bad_input(
+        std::move(plan).error().while_doing(fmt::format("flag --state: \"{}\"", line.state_file)));
+  }
   bool is_refused = false;
   for (const agent::PlannedClaim& claim : plan->claims) is_refused = is_refused || !claim.cpus.ok();
   return print_result(plan_text(*plan, *loaded->machine, line.output), is_refused ? kRefused : kOk);

@@ -186,6 +186,73 @@ TEST_F(PlanTest, OtherDriversClaimsAndObjectsAreLeftOut) {
   EXPECT_THAT(plan(gpu), HasSubstr("g: refused (invalid): no request with device class \"dra.cpu\""));
 }
 
+std::string on_device(const std::string& pool, const std::string& device, const std::string& cpus) {
+  return "\nstatus: {allocation: {devices: {results: [{request: r, driver: dra.cpu, pool: " + pool +
+         ", device: " + device + ", consumedCapacity: {dra.cpu/cpu: \"" + cpus + "\"}}]}}}\n";
+}
+
+// What is allocated holds its device already, wherever it stands in the file.
+TEST_F(PlanTest, AllocatedClaimsComeFirst) {
+  EXPECT_EQ(plan(claim("new", "4") + claim("old", "2", on_device("n1", "cpudevnuma000", "2"))),
+            "d/new: CPUs 2-3,6-7 (4 CPUs of 2 cores, NUMA node 1; device chosen here, first-fit)\n"
+            "d/old: CPUs 0,4 (2 CPUs of 1 core, NUMA node 0; device from its allocation)\n"
+            "shared pool: 1,5\n");
+}
+
+// As in "kubectl get resourceclaims -A".
+TEST_F(PlanTest, ClaimsOfOtherNodesAreLeftOut) {
+  std::vector<std::string> notes;
+  std::vector<kube::Claim> claims =
+      read_claims(claim("a", "2", on_device("n2", "cpudevnuma000", "2")) +
+                      claim("b", "2", on_device("n1", "cpudevnuma000", "2")) + claim("c", "1"),
+                  notes)
+          .value();
+  leave_out_other_nodes(node_, claims, notes);
+  ASSERT_EQ(claims.size(), 2U);
+  EXPECT_EQ(claims[0].name, "b");
+  EXPECT_EQ(claims[1].name, "c");
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_THAT(notes[0], HasSubstr("1 claim of other nodes left out (\"n2\"); this plan is of node \"n1\""));
+}
+
+TEST_F(PlanTest, WhatNoSchedulerWouldAllocateIsRefused) {
+  const auto request = [](const std::string& fields) {
+    return "kind: ResourceClaim\nmetadata: {name: c, namespace: d}\nspec: {devices: {requests: [{name: r, "
+           "exactly: "
+           "{deviceClassName: dra.cpu" +
+           fields + "}}]}}\n";
+  };
+  struct Case {
+    const char* fields;
+    const char* says;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {", count: 0", "refused (invalid): request \"r\": count 0 is not from 1 to 32"},
+           {", count: -1", "count -1 is not from 1 to 32"},
+           {", count: 33", "count 33 is not from 1 to 32"},
+           {", allocationMode: Some", "allocationMode \"Some\" is not known; use ExactCount or All"},
+           {", allocationMode: All, count: 2", "allocationMode All takes no count, found 2"},
+           {", capacity: {requests: {memory: 1Gi}}",
+            "no device here has a capacity \"memory\"; ask for \"dra.cpu/cpu\""},
+           {", count: 3, capacity: {requests: {cpu: 4}}",
+            "device 3 of 3: request \"r\": no device has room for 4 CPUs"},
+       }) {
+    EXPECT_THAT(plan(request(c.fields)), HasSubstr(c.says));
+  }
+  config_.cpu.devices = config::DeviceMode::kIndividual;
+  load();
+  EXPECT_THAT(
+      plan(claim("a", "2")),
+      HasSubstr("no device here has a capacity \"dra.cpu/cpu\"; each device is one CPU, so ask with count"));
+}
+
+TEST_F(PlanTest, TextForATerminalHoldsNoControlCharacters) {
+  const std::string text = plan(
+      "kind: ResourceClaim\nmetadata: {name: \"a\\e[31m\"}\nspec: {devices: {requests: [{name: r, "
+      "exactly: {deviceClassName: dra.cpu, count: 1}}]}}\n");
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+}
+
 TEST(ReadClaims, BadInputNamesDocumentAndPath) {
   struct Case {
     const char* text;
@@ -204,6 +271,18 @@ TEST(ReadClaims, BadInputNamesDocumentAndPath) {
            {"kind: ResourceClaim\nmetadata: {name: a}\n---\nkind: ResourceClaim\nmetadata: {name: b}\nspec: "
             "3\n",
             "document 2"},
+           {"kind: ResourceClaim\nmetadata: {name: a, namespace: d, uid: u}\n---\nkind: "
+            "ResourceClaim\nmetadata: {name: "
+            "b, uid: u}\n",
+            "claims \"d/a\" and \"b\" have the same metadata.uid \"u\""},
+           {"apiVersion: resource.k8s.io/v1beta1\nkind: ResourceClaim\nmetadata: {name: a}\n",
+            "apiVersion \"resource.k8s.io/v1beta1\" is not read here; use resource.k8s.io/v1"},
+           {"apiVersion: 1\nkind: ResourceClaim\nmetadata: {name: a}\n", "apiVersion 1 is not read here"},
+           {"kind: ResourceClaim\nmetadata: {name: a}\nspec: {devices: {requests: [{name: r, exactly: "
+            "{capacity: "
+            "{requests: {cpu: true}}}}]}}\n",
+            "spec.devices.requests[0].exactly.capacity.requests.cpu: expected a quantity such as \"4\", "
+            "found true"},
            {"kind: ResourceClaimTemplate\nmetadata: {name: a}\n", "spec.spec"}}) {
     std::vector<std::string> notes;
     const auto got = read_claims(c.text, notes);

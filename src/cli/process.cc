@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/escape.h"
+
 namespace dracpu::cli {
 namespace {
 
@@ -28,7 +30,10 @@ bool put(std::FILE* stream, std::string_view text) {
 
 int print_result(std::string_view text, int status) { return put(stdout, text) ? status : kFailed; }
 
-void complain(std::string_view text) { put(stderr, fmt::format("dracpu: {}\n", text)); }
+void complain(std::string_view text) {
+  constexpr std::size_t kLongest = std::size_t{16} << 10U;  // a terminal's, not a file's
+  put(stderr, fmt::format("dracpu: {}\n", printable(text, kLongest)));
+}
 
 int bad_input(const Error& error) {
   complain(error.text);

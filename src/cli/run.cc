@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/escape.h"
 #include "cli/ask.h"
 #include "cli/command_line.h"
 #include "cli/gatherinfo.h"
@@ -17,27 +18,11 @@
 #include "cli/state.h"
 #include "cli/topology.h"
 #include "config/load.h"
-#include "observe/bind_address.h"
 #include "observe/log.h"
 #include "observe/metrics.h"
 
 namespace dracpu::cli {
 namespace {
-
-// Release 0.3.0 only logs an address that does not work; the new form is told at once.
-Status check_addresses(const config::Config& config) {
-  if (config.format != config::Format::kV1Beta1) return ok_status();
-  if (Result<observe::BindAddress> a = observe::parse_bind_address(config.observe.bind_address); !a) {
-    return std::move(a).error().while_doing(
-        fmt::format("config file \"{}\": observe.bindAddress", config.file));
-  }
-  if (config.observe.status_page.empty()) return ok_status();
-  if (Result<observe::BindAddress> a = observe::parse_bind_address(config.observe.status_page); !a) {
-    return std::move(a).error().while_doing(
-        fmt::format("config file \"{}\": observe.statusPage", config.file));
-  }
-  return ok_status();
-}
 
 int run_daemon(const CommandLine& line, DaemonMain daemon) {
   const config::Env env = environment();
@@ -47,10 +32,6 @@ int run_daemon(const CommandLine& line, DaemonMain daemon) {
     return kFailed;
   }
   const config::Config& config = loaded->config;
-  if (const Status s = check_addresses(config); !s.ok()) {
-    observe::log_error("Configuration refused", s.error());
-    return kFailed;
-  }
   observe::set_log_level(config.observe.verbosity);
   observe::set_log_format(config.observe.log_format == config::LogFormat::kJson ? observe::LogFormat::kJson
                                                                                 : observe::LogFormat::kText);
@@ -105,7 +86,7 @@ int run(int argc, char** argv, DaemonMain daemon) {
       put(stdout, line.text);
       return kOk;
     case CommandLine::Kind::kFailed:
-      put(stderr, line.text);
+      put(stderr, printable(line.text));
       return line.status;
   }
   return kFailed;

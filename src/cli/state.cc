@@ -65,11 +65,12 @@ std::string as_text(const Facts& f) {
       f.path.string(), f.version.major, f.version.minor, utc_text(f.file.st_mtime), f.state.node,
       f.state.driver, f.state.boot_id, f.this_boot ? "this one" : "an earlier one", f.state.claims.size());
   for (const auto& [uid, c] : f.state.claims) {
-    out += fmt::format("\n{}{}{}\n  uid      {}\n  cpus     {}\n  devices  {}\n  owner    {}\n", c.ns,
-                       c.name.empty() ? "(name not known)" : "/", c.name, uid.get(), c.cpus.to_string(),
-                       devices_of(c),
-                       c.owner ? fmt::format("container {} of pod {}", c.owner->container, c.owner->pod.get())
-                               : std::string("none yet"));
+    out +=
+        fmt::format("\n{}{}{}\n  uid      {}\n  cpus     {}\n  devices  {}\n  prepared {}\n  owner    {}\n",
+                    c.ns, c.name.empty() ? "(name not known)" : "/", c.name, uid.get(), c.cpus.to_string(),
+                    devices_of(c), c.prepared_at == 0 ? std::string("not known") : utc_text(c.prepared_at),
+                    c.owner ? fmt::format("container {} of pod {}", c.owner->container, c.owner->pod.get())
+                            : std::string("none yet"));
   }
   return out;
 }
@@ -80,6 +81,7 @@ std::string as_json(const Facts& f) {
     json::object claim{
         {"namespace", c.ns}, {"name", c.name}, {"uid", uid.get()}, {"cpus", c.cpus.to_string()}};
     if (c.owner) claim["owner"] = {{"podUID", c.owner->pod.get()}, {"container", c.owner->container}};
+    if (c.prepared_at != 0) claim["preparedAt"] = utc_text(c.prepared_at);
     json::array results;
     for (const ledger::Grant& g : c.grants)
       results.push_back({{"request", g.request}, {"pool", g.pool}, {"device", g.device}, {"cpus", g.cpus}});

@@ -36,6 +36,7 @@ class StateTest : public ::testing::Test {
     claim.cpus = CpuSet::parse(cpus).value();
     claim.grants = {{"r", "node1", "cpudevnuma000", std::nullopt, claim.cpus.size()}};
     if (uid == "u1") claim.owner = ledger::Owner{PodUid("pod-1"), "app"};
+    if (uid == "u2") claim.prepared_at = 1'700'000'000;
     state_.claims[ClaimUid(uid)] = claim;
   }
   void save() { ASSERT_TRUE(store::StateFile(file_).save(agent::encode_state(state_)).ok()); }
@@ -66,12 +67,13 @@ TEST_F(StateTest, ShowsWhoHoldsWhat) {
   const Outcome text = run({"show"});
   EXPECT_EQ(text.status, kOk) << text.err;
   for (const char* part : {"format   1.0", "node     node1", "(an earlier one)", "ns/claim-u1",
-                           "cpus     0-1", "container app of pod pod-1", "cpudevnuma000:2", "none yet"}) {
+                           "cpus     0-1", "container app of pod pod-1", "cpudevnuma000:2", "none yet",
+                           "prepared not known", "prepared 2023-11-14T22:13:20Z"}) {
     EXPECT_THAT(text.out, HasSubstr(part));
   }
   const Outcome json = run({"show", "-o", "json"});
   EXPECT_EQ(json.status, kOk);
-  EXPECT_THAT(json.out, HasSubstr(R"("uid":"u2","cpus":"4")"));
+  EXPECT_THAT(json.out, HasSubstr(R"("uid":"u2","cpus":"4","preparedAt":"2023-11-14T22:13:20Z")"));
 }
 
 TEST_F(StateTest, VerifyFindsWhatAChecksumCannot) {

@@ -62,12 +62,30 @@ Status check_excluded(const YamlNode& root, const std::string& file) {
   return problems.to_error();
 }
 
+// Somebody wrote the nested form and left its version out, or stated the other one.
+Status check_form(const YamlNode& root, const std::string& file) {
+  constexpr std::array<std::string_view, 8> kNested = {"kind",   "node",  "cpu",     "publish",
+                                                       "memory", "state", "runtime", "observe"};
+  for (const YamlKey& key : root.keys) {
+    if (std::find(kNested.begin(), kNested.end(), key.text) == kNested.end()) continue;
+    return make_error(Errc::kInvalidInput,
+                      "config file \"{}\": {}: key \"{}\" belongs to the nested form, but {}; state "
+                      "\"apiVersion: {}\" and \"kind: DriverConfiguration\"",
+                      file, to_string(key.at), key.text,
+                      root.find("apiVersion") == nullptr ? "apiVersion is missing, which means the flat one"
+                                                         : "apiVersion says the flat one",
+                      kV1Beta1);
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Status read_v1alpha1(const YamlNode& root, const std::string& file, Settings& out) {
   out.config.format = Format::kV1Alpha1;
   if (Status s = check_spelling(root, file); !s.ok()) return s;
   if (Status s = check_excluded(root, file); !s.ok()) return s;
+  if (Status s = check_form(root, file); !s.ok()) return s;
   Problems problems(file);
   Section top(root, "", Section::Rules::kFlat, problems, out.warnings);
   std::string path;

@@ -103,8 +103,8 @@ class Reader {
 
   void read_observe(const YamlNode& node) {
     Section s = section(node, "observe.");
-    s.text("bindAddress", out_.config.observe.bind_address);
-    s.text("statusPage", out_.config.observe.status_page);
+    s.text("bindAddress", out_.bind_address);
+    s.text("statusPage", out_.status_page);
     s.boolean("events", out_.config.observe.events);
     s.choice("logFormat", {LogFormat::kText, LogFormat::kJson}, out_.config.observe.log_format);
     s.integer("verbosity", 0, kMostVerbose, out_.config.observe.verbosity);

@@ -17,6 +17,7 @@ struct Comments {
   std::vector<std::string> end;
   std::map<std::string, std::vector<std::string>, std::less<>> above;
   std::map<std::string, std::string, std::less<>> behind;
+  std::vector<std::pair<std::size_t, std::string>> all;  // by line, each with its "#"
 };
 
 // The comment behind a value, "#" included; one inside quotes is none.
@@ -39,8 +40,15 @@ Comments comments_of(std::string_view text) {
   Comments out;
   std::vector<std::string> waiting;
   bool is_top = true;
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  std::size_t number = 0;
   for (const std::string_view raw : split(text, '\n')) {
     const std::string_view line = trim(raw);
+    ++number;
+    if (std::string comment = line.starts_with('#') ? std::string(line) : behind_value(line);
+        !comment.empty())
+      out.all.emplace_back(number, std::move(comment));
     if (line.starts_with('#')) {
       waiting.emplace_back(line);
       continue;
@@ -54,7 +62,8 @@ Comments comments_of(std::string_view text) {
     }
     const std::size_t colon = line.find(':');
     if (raw.starts_with(' ') || colon == std::string_view::npos) continue;
-    std::string key(trim(line.substr(0, colon)));
+    const std::size_t begin = line.starts_with('{') ? 1 : 0;  // the first key of a flow mapping
+    std::string key(trim(line.substr(begin, colon - begin)));
     if (key.size() > 1 && (key.front() == '"' || key.front() == '\'')) key = key.substr(1, key.size() - 2);
     if (key == "apiVersion") {
       out.top.insert(out.top.end(), waiting.begin(), waiting.end());
@@ -93,6 +102,16 @@ std::string write(const Config& config, const Comments& comments) {
   return out;
 }
 
+// The lines of comments that are not in the new text.
+std::string lost_lines(const Comments& comments, std::string_view text) {
+  std::string out;
+  for (const auto& [line, comment] : comments.all) {
+    if (text.find(comment) == std::string_view::npos)
+      out += fmt::format("{}{}", out.empty() ? "" : ", ", line);
+  }
+  return out;
+}
+
 std::string meaning_of(Config config) {
   config.format = Format::kV1Beta1;
   return to_yaml(config);
@@ -104,6 +123,10 @@ Result<Migrated> migrate(const Flags& flags, const FileText* file) {
   Flags only = flags;
   only.config.reset();
   only.vmodule.reset();
+  if (only.verbosity && (*only.verbosity < 0 || *only.verbosity > kMostVerbose)) {
+    return make_error(Errc::kInvalidInput, "flag --v: {} is no level that a file can hold, 0 to {}",
+                      *only.verbosity, kMostVerbose);
+  }
   Result<Loaded> before = resolve(only, {}, file);
   if (!before.ok()) return std::move(before).error();
   Migrated out;
@@ -117,7 +140,11 @@ Result<Migrated> migrate(const Flags& flags, const FileText* file) {
     out.text = file->text;
     return out;
   }
-  out.text = write(before->config, file == nullptr ? Comments{} : comments_of(file->text));
+  const Comments comments = file == nullptr ? Comments{} : comments_of(file->text);
+  out.text = write(before->config, comments);
+  if (const std::string lost = lost_lines(comments, out.text); !lost.empty())
+    out.notes.push_back(
+        fmt::format("comments without a place in the new form are left out, of line {}", lost));
   const FileText again{"the new file", out.text};
   Result<Loaded> after = resolve({}, {}, &again);
   if (!after.ok() || meaning_of(after->config) != meaning_of(before->config)) {

@@ -42,6 +42,37 @@ cpu:
 )");
 }
 
+// What stands where no key of the new form is told, not dropped in silence.
+TEST(Migrate, CommentsThatAreLostAreTold) {
+  struct Case {
+    const char* about;
+    const char* text;
+    std::vector<std::string> notes;
+  };
+  for (const Case& c :
+       std::vector<Case>{{"a flow mapping",
+                          "# top\n{groupBy: socket, # why\n reservedCPUs: \"0\" # two\n}\n",
+                          {"comments without a place in the new form are left out, of line 3"}},
+                         {"behind a byte order mark", "\xef\xbb\xbf# top\nreservedCPUs: \"0\"\n", {}},
+                         {"all kept", "reservedCPUs: \"0\" # zero\n", {}}}) {
+    SCOPED_TRACE(c.about);
+    const FileText file{"c.yaml", c.text};
+    const Result<Migrated> got = migrate({}, &file);
+    ASSERT_TRUE(got.ok()) << got.error().text;
+    EXPECT_EQ(got->notes, c.notes);
+    EXPECT_EQ(got->text.find("# top") == std::string::npos,
+              std::string_view(c.text).find("# top") == std::string_view::npos);
+  }
+}
+
+TEST(Migrate, ALevelThatNoFileCanHoldNamesTheFlag) {
+  Flags flags;
+  flags.verbosity = 99;
+  const Result<Migrated> got = migrate(flags, nullptr);
+  ASSERT_FALSE(got.ok());
+  EXPECT_EQ(got.error().text, "flag --v: 99 is no level that a file can hold, 0 to 10");
+}
+
 TEST(Migrate, FlagsAndDefaults) {
   Flags flags;
   flags.reserved_cpus = "0,4";

@@ -38,6 +38,20 @@ std::optional<std::pair<std::string_view, std::string_view>> node_of_cpu(std::st
   return std::pair{parts[5], parts[6]};
 }
 
+// A part like "node99999999999" that no kernel can have, and that the reader would not see. Empty: none.
+std::string_view bad_number(std::string_view path) {
+  for (const std::string_view part : split(path, '/')) {
+    for (const std::string_view prefix : {"cpu", "node"}) {
+      if (!part.starts_with(prefix) || part.size() == prefix.size()) continue;
+      const std::string_view number = part.substr(prefix.size());
+      if (number.find_first_not_of("0123456789") == std::string_view::npos &&
+          !parse_number<std::uint32_t>(number))
+        return part;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<OverlayFiles> parse_overlay(const FileText& file) {
@@ -56,12 +70,16 @@ Result<OverlayFiles> parse_overlay(const FileText& file) {
     const YamlKey& key = root->keys[i];
     const YamlNode& value = root->items[i];
     if (!is_clean(key.text)) {
-      problems.add(key.at, fmt::format("\"{}\" is no clean absolute path below /sys", key.text));
+      problems.add(key.at, fmt::format("{} is no clean absolute path below /sys", in_quotes(key.text)));
       continue;
     }
     if (type_of(value) != YamlType::kText) {
       problems.add(value.at, fmt::format("the content of {} must be a text, not {}; put it in quotes",
                                          key.text, describe(type_of(value))));
+      continue;
+    }
+    if (const std::string_view part = bad_number(key.text); !part.empty()) {
+      problems.add(key.at, fmt::format("{}: the number in \"{}\" is too large", in_quotes(key.text), part));
       continue;
     }
     if (const auto node = node_of_cpu(key.text)) {

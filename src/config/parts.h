@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/escape.h"
 #include "base/result.h"
 #include "config/load.h"
 #include "config/yaml.h"
@@ -31,7 +32,7 @@ struct Stated {
 
   template <typename... Args>
   Error refuse(fmt::format_string<Args...> format, Args&&... args) const {
-    return Error{Errc::kInvalidInput, fmt::format("{}: {} \"{}\" {}", from, name, value,
+    return Error{Errc::kInvalidInput, fmt::format("{}: {} {} {}", from, name, in_quotes(value),
                                                   fmt::format(format, std::forward<Args>(args)...))};
   }
 };
@@ -49,6 +50,8 @@ struct Settings {
   Stated nri_socket{"/var/run/nri/nri.sock", "nriSocket", "default"};
   Stated cdi_dir{"/var/run/cdi", "cdiDir", "default"};
   Stated state_file{"", "state.file", "default"};
+  Stated bind_address{":8080", "bindAddress", "default"};
+  Stated status_page{"", "statusPage", "default"};
   std::vector<Warning> warnings;
 };
 

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "base/bind_address.h"
 #include "base/file.h"
 #include "base/strings.h"
 #include "config/parts.h"
@@ -52,7 +53,7 @@ void apply_flags(const Flags& flags, Settings& s) {
     warn_deprecated(s, "--sysfs-overlay", "sysfsOverlay", "node.sysfsOverlay");
   }
   if (flags.kubeconfig) s.config.runtime.kubeconfig = *flags.kubeconfig;
-  if (flags.bind_address) s.config.observe.bind_address = *flags.bind_address;
+  if (flags.bind_address) s.bind_address = from_flag("--bind-address", *flags.bind_address);
   if (flags.expose_pcie_roots) s.config.publish.pcie_roots = *flags.expose_pcie_roots;
   if (flags.kubelet_root_dir) {
     s.kubelet_root_dir = from_flag("--kubelet-root-dir", *flags.kubelet_root_dir);
@@ -80,8 +81,8 @@ Status read_text(const FileText& file, Settings& s) {
     return read_v1beta1(*root, file.name, s);
   }
   return make_error(Errc::kInvalidInput,
-                    "config file \"{}\": {}: apiVersion \"{}\" is {}; use \"{}\" (flat) or \"{}\" (nested)",
-                    file.name, to_string(version->at), version->text,
+                    "config file \"{}\": {}: apiVersion {} is {}; use \"{}\" (flat) or \"{}\" (nested)",
+                    file.name, to_string(version->at), in_quotes(version->text),
                     type_of(*version) == YamlType::kText
                         ? std::string("not known")
                         : fmt::format("no text but {}", describe(type_of(*version))),
@@ -141,8 +142,6 @@ Status check_reserved(const Settings& s, Config& c) {
   return ok_status();
 }
 
-bool is_label_character(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; }
-
 // A DNS subdomain in lower case (spec kubelet-dra-wire section 1.8): it becomes part of paths and of names of
 // API objects.
 Status check_driver_name(const Stated& stated) {
@@ -151,15 +150,9 @@ Status check_driver_name(const Stated& stated) {
   if (name.size() > kDriverNameLimit) {
     return stated.refuse("has {} characters; at most {} are allowed", name.size(), kDriverNameLimit);
   }
-  for (const std::string_view label : split(name, '.')) {
-    const bool fine = !label.empty() && std::all_of(label.begin(), label.end(), is_label_character) &&
-                      label.front() != '-' && label.back() != '-';
-    if (!fine) {
-      return stated.refuse(
-          "is no DNS name: use lower-case letters, digits, \"-\" and \".\", for example \"dra.cpu\"");
-    }
-  }
-  return ok_status();
+  if (is_dns_subdomain(name)) return ok_status();
+  return stated.refuse(
+      "is no DNS name: use lower-case letters, digits, \"-\" and \".\", for example \"dra.cpu\"");
 }
 
 // As Go's filepath.Clean: no trailing slash, no dots.
@@ -201,11 +194,43 @@ Status check_paths(const Settings& s, Config& c) {
 }
 
 Status check_node_name(const Settings& s, const Env& env, Config& c) {
-  const Stated& stated = s.node_name;
+  Stated stated = s.node_name;
+  if (!stated.value.empty() && trim(stated.value).empty())
+    return stated.refuse("holds nothing but white space");
+  if (stated.value.empty()) stated = {env.node_name, "NODE_NAME", "environment"};
   c.node.name = lower(trim(stated.value));
-  if (!stated.value.empty() && c.node.name.empty()) return stated.refuse("holds nothing but spaces");
-  if (c.node.name.empty()) c.node.name = lower(trim(env.node_name));
-  if (c.node.name.find('\0') != std::string::npos) return stated.refuse("holds a zero byte");
+  // None is given: the caller takes the host name.
+  if (c.node.name.empty() || is_dns_subdomain(c.node.name)) return ok_status();
+  return stated.refuse(
+      "cannot be a node's name: use up to 253 letters, digits, \"-\" and \".\", as \"kubectl get nodes\" "
+      "shows it");
+}
+
+// Release 0.3.0 starts with an address that does not work and only logs it; the new form is told at once.
+Status check_addresses(Settings& s, Config& c) {
+  c.observe.bind_address = s.bind_address.value;
+  c.observe.status_page = s.status_page.value;
+  const auto at = [](const Stated& stated, Error error) {
+    return std::move(error).while_doing(fmt::format("{}: {}", stated.from, stated.name));
+  };
+  const Result<BindAddress> main = parse_bind_address(s.bind_address.value);
+  if (!main.ok()) {
+    if (c.format == Format::kV1Beta1) return at(s.bind_address, main.error());
+    s.warnings.push_back({"Address does not work, so there are no metrics and no health checks",
+                          s.bind_address.name, main.error().text});
+  }
+  const std::string control = "unix:" + c.observe.control_socket.string();
+  if (s.bind_address.value == control)
+    return s.bind_address.refuse("is the socket that \"dracpu health\" asks; choose another");
+  if (s.status_page.value.empty()) return ok_status();
+  const Result<BindAddress> page = parse_bind_address(s.status_page.value);
+  if (!page.ok()) return at(s.status_page, page.error());
+  if (main.ok() && collide(*main, *page)) {
+    return s.status_page.refuse("cannot be had beside {} \"{}\"; give the page a port of its own",
+                                s.bind_address.name, s.bind_address.value);
+  }
+  if (s.status_page.value == control)
+    return s.status_page.refuse("is the socket that \"dracpu health\" asks; choose another");
   return ok_status();
 }
 
@@ -215,15 +240,15 @@ Status check_deployment(const Env& env, Config& c) {
     c.observe.standby_ready = true;
   } else if (!env.standby_ready.empty() && env.standby_ready != "false") {
     return make_error(Errc::kInvalidInput,
-                      "environment variable DRACPU_STANDBY_READY: \"{}\" is neither true nor false",
-                      env.standby_ready);
+                      "environment variable DRACPU_STANDBY_READY: {} is neither true nor false",
+                      in_quotes(env.standby_ready));
   }
   if (env.control_socket.empty()) return ok_status();
-  if (env.control_socket.front() != '/' || env.control_socket.size() > kSocketPathLimit) {
+  if (const Result<BindAddress> a = parse_bind_address("unix:" + env.control_socket); !a.ok()) {
     return make_error(
         Errc::kInvalidInput,
-        "environment variable DRACPU_SOCKET: \"{}\" must be an absolute path of at most {} bytes",
-        env.control_socket, kSocketPathLimit);
+        "environment variable DRACPU_SOCKET: {} must be the absolute path of a socket, at most {} bytes long",
+        in_quotes(env.control_socket), kSocketPathLimit);
   }
   c.observe.control_socket = env.control_socket;
   return ok_status();
@@ -246,6 +271,7 @@ Result<Loaded> resolve(const Flags& flags, const Env& env, const FileText* file)
   if (Status r = check_node_name(s, env, c); !r.ok()) return std::move(r).error();
   if (Status r = check_reserved(s, c); !r.ok()) return std::move(r).error();
   if (Status r = check_deployment(env, c); !r.ok()) return std::move(r).error();
+  if (Status r = check_addresses(s, c); !r.ok()) return std::move(r).error();
   if (c.cpu.devices == DeviceMode::kIndividual) {
     s.warnings.push_back({"Device mode is deprecated", s.device_mode.name, "use \"grouped\""});
   }

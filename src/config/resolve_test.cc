@@ -223,6 +223,30 @@ TEST(Resolve, NodeName) {
   EXPECT_THAT(name("  ", "worker-1"), HasSubstr("refused: command line: --hostname-override"));
 }
 
+TEST(Resolve, ABadNodeNameOfTheEnvironmentIsRefused) {
+  for (const char* name : {"a_b", "a b", "-a", "a..b", "\xff"}) {
+    const Result<Loaded> got = from_flags({}, {"", name});
+    ASSERT_FALSE(got.ok()) << name;
+    EXPECT_THAT(got.error().text, HasSubstr("environment: NODE_NAME"));
+  }
+  Flags flags;
+  flags.hostname_override = "n1";
+  EXPECT_TRUE(from_flags(flags, {"", "a_b"}).ok()) << "not used";
+}
+
+// Release 0.3.0 starts with it.
+TEST(Resolve, ABadAddressOfTheOldFormIsAWarning) {
+  Flags flags;
+  flags.bind_address = "nowhere";
+  flags.reserved_cpus = "0";
+  const Result<Loaded> got = from_flags(flags);
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  EXPECT_EQ(got->config.observe.bind_address, "nowhere");
+  ASSERT_EQ(got->warnings.size(), 2U) << "the other: a deprecated flag";
+  EXPECT_EQ(got->warnings[1].setting, "--bind-address");
+  EXPECT_THAT(got->warnings[1].advice, HasSubstr("the port is missing"));
+}
+
 TEST(Load, ReadsTheFileThatTheFlagNames) {
   const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "load_test.yaml";
   std::ofstream(path) << "groupBy: socket\n";
@@ -246,14 +270,15 @@ TEST(Load, ReadsTheFileThatTheFlagNames) {
 
 TEST(ToYaml, ShowsEveryFieldInTheFormOfTheFile) {
   Flags flags;
-  flags.hostname_override = "a\"b\\c";
+  flags.hostname_override = "node-a";
+  flags.sysfs_overlay = "/a\"b\\c";
   const Result<Loaded> flat = from_flags(flags);
   ASSERT_TRUE(flat.ok());
   EXPECT_EQ(to_yaml(flat->config),
             "apiVersion: v1alpha1\nallocator: cpumanager\nbindAddress: \":8080\"\ncpuDeviceMode: grouped\n"
-            "exposePCIeRoots: false\ngroupBy: numanode\nhostnameOverride: \"a\\\"b\\\\c\"\nkubeconfig: \"\"\n"
+            "exposePCIeRoots: false\ngroupBy: numanode\nhostnameOverride: \"node-a\"\nkubeconfig: \"\"\n"
             "kubeletRootDir: \"/var/lib/kubelet\"\npublishNodeAllocatableResourceMapping: false\n"
-            "reservedCPUs: \"\"\nsysfsOverlay: \"\"\n");
+            "reservedCPUs: \"\"\nsysfsOverlay: \"/a\\\"b\\\\c\"\n");
 }
 
 TEST(Resolve, TheDeploymentSpeaksThroughTheEnvironment) {

@@ -40,6 +40,13 @@ std::string_view nearest(std::string_view key, std::span<const std::string_view>
   return best;
 }
 
+// "0,1" of a list with such items.
+std::string joined(const YamlNode& list) {
+  std::string out;
+  for (const YamlNode& item : list.items) out += (out.empty() ? "" : ",") + item.text;
+  return out;
+}
+
 }  // namespace
 
 std::string lower(std::string_view text) {
@@ -90,13 +97,18 @@ const YamlNode* Section::value(std::string_view key, YamlType wanted, std::strin
       return node;
     }
   }
-  std::string text = fmt::format("{} must be {}, not {}", name(key), wanted_text, describe(type));
+  const bool is_scalar = node->kind == YamlNode::Kind::kScalar;
+  const bool is_old_word = type == YamlType::kOldBool && wanted == YamlType::kBool;
+  std::string text = fmt::format("{} must be {}, not {}", name(key), wanted_text,
+                                 is_old_word ? in_quotes(node->text) : std::string(describe(type)));
   if (type == YamlType::kNull) {
     text += "; give it a value or take the key out";
-  } else if (wanted == YamlType::kText && node->kind == YamlNode::Kind::kScalar) {
-    text += fmt::format("; put it in quotes: \"{}\"", node->text);
-  } else if (node->kind == YamlNode::Kind::kScalar) {
-    text += fmt::format(" (\"{}\")", node->text);
+  } else if (wanted == YamlType::kText && is_scalar) {
+    text += fmt::format("; put it in quotes: {}", in_quotes(node->text));
+  } else if (wanted == YamlType::kText && type == YamlType::kSequence) {
+    text += fmt::format("; write one text: {}", in_quotes(joined(*node)));
+  } else if (is_scalar && !is_old_word) {
+    text += fmt::format(" ({})", in_quotes(node->text));
   }
   problems_.add(node->at, std::move(text));
   return nullptr;
@@ -129,8 +141,8 @@ bool Section::integer(std::string_view key, int low, int high, int& out) {
   if (node == nullptr) return false;
   const std::optional<int> number = parse_number<int>(node->text);
   if (!number || *number < low || *number > high) {
-    problems_.add(node->at, fmt::format("{} \"{}\" must be a whole number from {} to {}", name(key),
-                                        node->text, low, high));
+    problems_.add(node->at, fmt::format("{} {} must be a whole number from {} to {}", name(key),
+                                        in_quotes(node->text), low, high));
     return false;
   }
   out = *number;
@@ -150,7 +162,7 @@ const YamlNode* Section::section(std::string_view key) { return value(key, YamlT
 void Section::refuse_choice(std::string_view key, std::string_view word,
                             std::span<const std::string_view> names) {
   problems_.add(node_.find(key)->at,
-                fmt::format("{} \"{}\" is not known; use {}", name(key), word, one_of(names)));
+                fmt::format("{} {} is not known; use {}", name(key), in_quotes(word), one_of(names)));
 }
 
 void Section::finish() {
@@ -158,10 +170,10 @@ void Section::finish() {
     if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) continue;
     const std::string_view near = nearest(key.text, known_);
     if (near.empty()) {
-      problems_.add(key.at, fmt::format("key \"{}\" is not known; take it out", name(key.text)));
+      problems_.add(key.at, fmt::format("key {} is not known; take it out", in_quotes(name(key.text))));
     } else {
-      problems_.add(key.at,
-                    fmt::format("key \"{}\" is not known; did you mean \"{}\"?", name(key.text), name(near)));
+      problems_.add(key.at, fmt::format("key {} is not known; did you mean \"{}\"?",
+                                        in_quotes(name(key.text)), name(near)));
     }
   }
 }

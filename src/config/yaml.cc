@@ -14,6 +14,9 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include "base/escape.h"
+#include "base/strings.h"
+
 namespace dracpu::config {
 namespace {
 
@@ -86,7 +89,7 @@ class Builder final : public YAML::EventHandler {
   };
 
   [[noreturn]] static void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
-    throw YAML::ParserException(mark, "the tag \"" + tag + "\" is not taken");
+    throw YAML::ParserException(mark, "the tag " + in_quotes(tag) + " is not taken");
   }
 
   YamlNode leaf(const YAML::Mark& mark, YamlNode::Kind kind) {
@@ -122,7 +125,7 @@ class Builder final : public YAML::EventHandler {
       const auto first = std::find_if(parent.keys.begin(), parent.keys.end(),
                                       [&](const YamlKey& key) { return key.text == node.text; });
       if (first != parent.keys.end()) {
-        throw YAML::ParserException(mark, "key \"" + node.text + "\" is there twice, first at " +
+        throw YAML::ParserException(mark, "key " + in_quotes(node.text) + " is there twice, first at " +
                                               to_string(first->at) + "; keep one of them");
       }
       parent.keys.push_back({std::move(node.text), node.at});
@@ -225,9 +228,23 @@ const YamlNode* YamlNode::find(std::string_view key) const {
 
 namespace {
 
+// The first line that is indented with a tab, which YAML forbids: the parser's own words do not say so.
+std::string tab_hint(std::string_view text) {
+  std::size_t line = 0;
+  for (const std::string_view each : split(text, '\n')) {
+    ++line;
+    const std::size_t indent = std::min(each.find_first_not_of(" \t"), each.size());
+    if (each.substr(0, indent).find('\t') != std::string_view::npos && indent < each.size())
+      return fmt::format("; line {} is indented with a tab, use spaces", line);
+  }
+  return {};
+}
+
 // Calls `read` with a parser for the text; its exceptions end here.
 template <typename T, typename Read>
 Result<T> with_parser(std::string_view text, Read read) {
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+    return make_error(Errc::kInvalidInput, "the text is in UTF-16; save it as UTF-8");
   if (const auto at = first_control_character(text)) {
     return make_error(Errc::kInvalidInput, "{}: a control character, which YAML does not allow",
                       to_string(*at));
@@ -237,7 +254,7 @@ Result<T> with_parser(std::string_view text, Read read) {
     YAML::Parser parser(in);
     return read(parser);
   } catch (const YAML::Exception& e) {
-    return make_error(Errc::kInvalidInput, "{}: {}", to_string(position_of(e.mark)), e.msg);
+    return make_error(Errc::kInvalidInput, "{}: {}{}", to_string(position_of(e.mark)), e.msg, tab_hint(text));
   } catch (const std::exception& e) {
     return make_error(Errc::kInvalidInput, "not readable as YAML: {}", e.what());
   }

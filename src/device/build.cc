@@ -48,7 +48,8 @@ class Builder {
           break;
       }
     }
-    for (const Device& device : out_.devices) {
+    for (Device& device : out_.devices) {
+      fit_roots(device);
       if (Status s = check_limits(device); !s.ok()) return std::move(s).error();
     }
     return std::move(out_);
@@ -110,6 +111,8 @@ class Builder {
     }
     std::string words = cpu_words(device.cpus);
     if (words.size() <= kMaxStringValue) {
+      warn(device.name, fmt::format("the list of its CPUs has {} characters", ids.size()),
+           "published as cpuIDsV2 instead of cpuIDs");
       set(device, own("cpuIDsV2"), std::move(words));
       return;
     }
@@ -225,6 +228,19 @@ class Builder {
     return device;
   }
 
+  // A list is an aid to choose; the node must not stay away for one that is too long.
+  void fit_roots(Device& device) {
+    const auto found = device.attributes.find(std::string(kPcieRoot));
+    if (found == device.attributes.end()) return;
+    auto& roots = std::get<std::vector<std::string>>(found->second);
+    const std::size_t room = kMaxValues - std::min(kMaxValues, device.attributes.size() - 1);
+    if (roots.size() <= room) return;
+    warn(device.name,
+         fmt::format("{} PCIe roots are near, the API takes {} with what else is told", roots.size(), room),
+         fmt::format("the last {} are left out, from {} on", roots.size() - room, roots[room]));
+    roots.resize(room);
+  }
+
   const topology::Topology& topology_;
   const CpuSet& reserved_;
   const BuildOptions& options_;
@@ -241,16 +257,6 @@ bool has_list(const Device& device) {
 }  // namespace
 
 Status check_limits(const Device& device) {
-  std::size_t values = 0;
-  for (const auto& [name, value] : device.attributes) {
-    const auto* list = std::get_if<std::vector<std::string>>(&value);
-    values += list != nullptr ? list->size() : 1;
-  }
-  if (values > kMaxValues) {
-    return make_error(Errc::kUnsupported,
-                      "device \"{}\" has {} attribute values, of which \"{}\" has most; the API takes {}",
-                      device.name, values, kPcieRoot, kMaxValues);
-  }
   const std::size_t properties = device.attributes.size() + device.capacity.size();
   if (properties > kMaxProperties) {
     return make_error(Errc::kUnsupported, "device \"{}\" has {} attributes and capacities; the API takes {}",

@@ -46,7 +46,7 @@ struct BuildResult {
 Result<BuildResult> build_devices(const topology::Topology& topology, const CpuSet& reserved,
                                   const BuildOptions& options = {});
 
-// kUnsupported if the device has more attributes, values or capacities than the API takes.
+// kUnsupported if the device has more attributes and capacities than the API takes.
 Status check_limits(const Device& device);
 
 // At most 128 devices a slice, 64 if any device has a list-valued attribute. No devices, no slices.

@@ -136,17 +136,28 @@ TEST(Devices, NameTheRootsNearTheirCpus) {
 
   topology::Topology many = sixteen();
   many.pcie_roots.clear();
-  for (int i = 0; i < 60; ++i) {
-    many.pcie_roots.push_back({fmt::format("pci0000:{:02x}", i), many.online, std::nullopt});
-  }
-  const Result<BuildResult> refused = build_devices(many, {}, {.expose_pcie_roots = true});
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, Errc::kUnsupported);
-  EXPECT_NE(refused.error().text.find("cpudevnuma000"), std::string::npos);
-  many.pcie_roots.clear();
   EXPECT_FALSE(built(many, {}, {.expose_pcie_roots = true})
                    .devices[0]
                    .attributes.contains("resource.kubernetes.io/pcieRoot"));
+}
+
+// The API takes 48 values of a device, list elements counted: a node with more roots starts all the same.
+TEST(Devices, LeaveOutRootsBeyondTheLimit) {
+  topology::Topology t = sixteen();
+  t.pcie_roots.clear();
+  for (int i = 0; i < 67; ++i)
+    t.pcie_roots.push_back({fmt::format("pci0000:{:02x}", i), t.usable, std::nullopt});
+  for (const DeviceMode mode : {DeviceMode::kGrouped, DeviceMode::kIndividual}) {
+    const BuildResult got = built(t, {}, {.mode = mode, .expose_pcie_roots = true});
+    ASSERT_EQ(got.warnings.size(), got.devices.size());
+    for (const Device& device : got.devices) {
+      const auto& roots =
+          std::get<std::vector<std::string>>(device.attributes.at("resource.kubernetes.io/pcieRoot"));
+      EXPECT_EQ(device.attributes.size() - 1 + roots.size(), 48U);
+      EXPECT_EQ(roots.front(), "pci0000:00") << "the first ones stay, in order";
+      EXPECT_NE(got.warnings[0].found.find("67 PCIe roots"), std::string::npos) << got.warnings[0].found;
+    }
+  }
 }
 
 TEST(Devices, OneByOneFollowCores) {

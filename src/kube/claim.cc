@@ -3,6 +3,7 @@
 
 #include "kube/claim.h"
 
+#include "base/escape.h"
 #include "kube/json_reader.h"
 
 namespace dracpu::kube {
@@ -20,7 +21,8 @@ std::map<std::string, Quantity> read_amounts(const JsonObject& from) {
       continue;
     }
     if (!value.is_string()) {
-      from.expected(key, "a quantity");
+      from.expected(key, fmt::format("a quantity such as \"4\", found {}",
+                                     printable(boost::json::serialize(value), 40)));
       continue;
     }
     const Result<Quantity> amount = Quantity::parse({value.get_string().data(), value.get_string().size()});

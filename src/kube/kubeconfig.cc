@@ -7,6 +7,7 @@
 
 #include <array>
 
+#include "base/escape.h"
 #include "kube/credentials.h"
 
 namespace dracpu::kube {
@@ -133,7 +134,7 @@ class Reader {
       }
     }
     fail(Errc::kInvalidInput, YAML::Node(YAML::NodeType::Undefined), list,
-         fmt::format("no entry \"{}\"", name));
+         fmt::format("no entry {}", in_quotes(name)));
     return YAML::Node(YAML::NodeType::Undefined);
   }
 
@@ -187,11 +188,15 @@ Result<ClientConfig> parse_kubeconfig(std::string_view text, std::string_view na
   try {
     const YAML::Node root = YAML::Load(std::string(text));
     Reader r(name, folder);
-    if (!root.IsMap()) r.fail(Errc::kInvalidInput, root, "file", "expected fields");
+    if (root.IsNull())
+      r.fail(Errc::kInvalidInput, YAML::Node(YAML::NodeType::Undefined), "file", "it is empty");
+    if (!root.IsMap())
+      r.fail(Errc::kInvalidInput, root, "file", "no mapping with clusters, users and contexts");
     ClientConfig out;
     const std::string current = r.text(root, "current-context", "file");
     if (current.empty())
-      r.fail(Errc::kInvalidInput, YAML::Node(YAML::NodeType::Undefined), "current-context", "missing");
+      r.fail(Errc::kInvalidInput, YAML::Node(YAML::NodeType::Undefined), "current-context",
+             "missing; \"kubectl config use-context NAME\" sets it");
     if (r.error()) return *r.error();
     const YAML::Node context = r.entry(root, "contexts", "context", current);
     const std::string where = fmt::format("contexts[{}].context", current);

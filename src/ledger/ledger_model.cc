@@ -57,7 +57,9 @@ const Claim* find(const State& s, int c) {
   const auto it = s.ledger.claims().find(uid(c));
   return it == s.ledger.claims().end() ? nullptr : &it->second;
 }
-const ContainerId& id(int b, int turn) { return names().id[static_cast<std::size_t>(2 * b + turn)]; }
+const ContainerId& id(int b, int turn) {
+  return names().id[std::size_t{2} * static_cast<std::size_t>(b) + static_cast<std::size_t>(turn)];
+}
 Mask held(const State& s, int c) {
   const Claim* claim = find(s, c);
   return claim == nullptr ? Mask{0} : mask_of(claim->cpus);

@@ -51,7 +51,8 @@ void explore(const Bounds& in) {
       std::optional<State> next = model.step(state, *code, a);
       if (!model.broken().empty()) {
         std::string trail = to_text(a);
-        for (std::size_t i = at; i != 0; i = nodes[i].from) trail = to_text(nodes[i].by) + " " + trail;
+        for (std::size_t i = at; i != 0; i = nodes[i].from)
+          trail = fmt::format("{} {}", to_text(nodes[i].by), trail);
         FAIL() << model.broken() << "\nafter: " << trail << "\n" << nodes.size() << " states were seen";
       }
       if (!next) continue;

@@ -16,10 +16,10 @@
 #include <optional>
 #include <utility>
 
+#include "base/bind_address.h"
 #include "base/deadline.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
-#include "observe/bind_address.h"
 
 namespace dracpu::observe {
 namespace {

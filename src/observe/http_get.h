@@ -4,7 +4,7 @@
 // One GET or PUT to our own endpoint, for probes: plain sockets, so that a probe links and loads nothing
 // heavy.
 //
-// Input   An address as in observe/bind_address.h; one without a host means this machine.
+// Input   An address as in base/bind_address.h; one without a host means this machine.
 // Errors  kInvalidInput for the address, kUnavailable when nobody answers within `timeout`, kCorrupt when the
 //         answer is no HTTP.
 // Threads Any; no state.

@@ -4,6 +4,7 @@
 #include "observe/http_server.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,8 +32,8 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 
+#include "base/bind_address.h"
 #include "base/mutex.h"
-#include "observe/bind_address.h"
 
 namespace dracpu::observe {
 namespace {
@@ -94,6 +95,7 @@ class HttpServer::Impl {
   Status bind();
   Status bind_tcp();
   Status bind_unix();
+  void remove_socket_file();
   void serve();
   template <typename Acceptor>
   void accept(Acceptor& acceptor);
@@ -112,6 +114,7 @@ class HttpServer::Impl {
   asio::steady_timer timer_;
   std::optional<asio::ip::tcp::acceptor> tcp_;
   std::optional<asio::local::stream_protocol::acceptor> unix_;
+  struct stat socket_file_ {};  // as we made it
   bool stopping_ = false;
   std::atomic<std::uint16_t> port_{0};
   std::jthread thread_;
@@ -272,6 +275,14 @@ Status HttpServer::Impl::bind_tcp() {
   return ok_status();
 }
 
+// Unless somebody has put another one there.
+void HttpServer::Impl::remove_socket_file() {
+  const struct stat ours = std::exchange(socket_file_, {});
+  struct stat st {};
+  if (::lstat(address_.unix_path.c_str(), &st) != 0) return;
+  if (st.st_dev == ours.st_dev && st.st_ino == ours.st_ino) ::unlink(address_.unix_path.c_str());
+}
+
 Status HttpServer::Impl::bind_unix() {
   using asio::local::stream_protocol;
   const stream_protocol::endpoint at(address_.unix_path);
@@ -280,6 +291,14 @@ Status HttpServer::Impl::bind_unix() {
   acceptor.open(stream_protocol(), ec);
   if (!ec) acceptor.bind(at, ec);
   if (ec == asio::error::address_in_use) {
+    std::error_code unknown;
+    const auto there = std::filesystem::symlink_status(address_.unix_path, unknown);
+    if (there.type() != std::filesystem::file_type::socket) {  // somebody's file: not ours to remove
+      return make_error(Errc::kUnavailable,
+                        "listen on \"{}\": there is a file at that path that is no socket; take it away or "
+                        "choose another path",
+                        options_.bind_address);
+    }
     error_code probe;
     stream_protocol::socket(io_).connect(at, probe);
     if (probe == asio::error::connection_refused) {  // left by a process that is gone
@@ -289,7 +308,8 @@ Status HttpServer::Impl::bind_unix() {
       acceptor.bind(at, ec);
     }
   }
-  if (!ec && ::chmod(address_.unix_path.c_str(), S_IRUSR | S_IWUSR) != 0) {
+  if (!ec && (::chmod(address_.unix_path.c_str(), S_IRUSR | S_IWUSR) != 0 ||
+              ::lstat(address_.unix_path.c_str(), &socket_file_) != 0)) {
     ec = error_code(errno, boost::system::system_category());
   }
   if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
@@ -367,7 +387,10 @@ void HttpServer::Impl::shut() {
   timer_.cancel();
   error_code ignored;
   if (tcp_) tcp_->close(ignored);
-  if (unix_) unix_->close(ignored);
+  if (unix_) {
+    remove_socket_file();  // while it listens: nobody takes it for a dead one and puts his own there
+    unix_->close(ignored);
+  }
   // close() may drop the last owner of a session, which then leaves sessions_.
   const std::set<Session*> present = sessions_;
   for (Session* session : present) {
@@ -387,10 +410,7 @@ void HttpServer::Impl::stop(std::chrono::milliseconds grace) {
   io_.stop();
   thread_.join();
   port_.store(0);
-  if (unix_) {
-    std::error_code ignored;
-    std::filesystem::remove(address_.unix_path, ignored);
-  }
+  if (unix_) remove_socket_file();  // shut() may not have had its turn
 }
 
 HttpServer::HttpServer(HttpOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}

@@ -14,15 +14,14 @@
 #include <vector>
 
 // The one file that sees spdlog: it takes finished lines to standard error, the klog form is ours.
-#ifndef SPDLOG_FMT_EXTERNAL
+#undef SPDLOG_FMT_EXTERNAL  // may stand on the command line with a value, and the header defines it without
 #define SPDLOG_FMT_EXTERNAL
-#endif
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include "base/escape.h"
 #include "base/mutex.h"
 #include "base/strings.h"
-#include "observe/escape.h"
 
 namespace dracpu::observe {
 namespace {

@@ -4,9 +4,11 @@
 #include "store/state_file.h"
 
 #include <openssl/evp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <system_error>
 
@@ -81,6 +83,15 @@ Status StateFile::save(std::string_view payload) {
     std::filesystem::permissions(folder, std::filesystem::perms(0750), ec);
   }
   return replace_file(ops_, path_, seal(payload, {kOwn.major, std::max(kOwn.minor, version_.minor)}), 0600);
+}
+
+Status StateFile::can_save() const {
+  std::error_code ec;
+  std::filesystem::path folder = path_.parent_path();
+  while (folder.has_relative_path() && !std::filesystem::exists(folder, ec)) folder = folder.parent_path();
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return ok_status();
+  return make_error(Errc::kUnavailable, "state file \"{}\": folder \"{}\": {}", path_.string(),
+                    folder.string(), errno_text(errno));
 }
 
 Result<std::filesystem::path> StateFile::set_aside() {

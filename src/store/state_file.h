@@ -48,6 +48,8 @@ class StateFile {
   Result<std::string> load();
   // Mode 0600. Makes the folder (0750) if it is missing.
   Status save(std::string_view payload);
+  // Whether a save has a chance, without writing: false on a file system or folder that cannot be written.
+  Status can_save() const;
   // What load() gave may not be on disk yet: a process can end between putting the file there and syncing its
   // folder.
   Status sync() { return ops_.sync_dir(path_.parent_path()); }

@@ -90,6 +90,14 @@ TEST_F(StateFileTest, UnreadableFileIsKeptAside) {
   EXPECT_EQ(file.load().error().code, Errc::kNotFound);
 }
 
+TEST_F(StateFileTest, AFolderThatCannotBeWrittenIsToldBeforehand) {
+  EXPECT_TRUE(StateFile(dir_ / "not/yet/there/state.json").can_save().ok());
+  const Status s = StateFile("/proc/sys/state.json").can_save();  // read-only for root too
+  ASSERT_FALSE(s.ok());
+  EXPECT_EQ(s.error().code, Errc::kUnavailable);
+  EXPECT_NE(s.error().text.find("folder \"/proc/sys\""), std::string::npos) << s.error().text;
+}
+
 TEST_F(StateFileTest, ASecondUnreadableFileDoesNotReplaceTheFirst) {
   StateFile file(dir_ / "state.json");
   ASSERT_TRUE(file.save("x").ok());

@@ -3,8 +3,10 @@
 
 #include "topology/files.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/escape.h"
 #include "base/strings.h"
 
 namespace dracpu::topology {
@@ -119,7 +121,10 @@ std::optional<std::string> Files::link(const std::string& path) {
 }
 
 void Files::warn(std::string path, std::string found, std::string assumed) {
-  warnings_.push_back({std::move(path), std::move(found), std::move(assumed)});
+  // What was found may be any bytes, and is shown on one line of text and in JSON.
+  std::string shown = printable(found, 200);
+  std::replace(shown.begin(), shown.end(), '\n', ' ');
+  warnings_.push_back({std::move(path), std::move(shown), std::move(assumed)});
 }
 
 void Files::warn_once(std::string_view kind, std::string path, std::string found, std::string assumed) {

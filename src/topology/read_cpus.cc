@@ -192,7 +192,7 @@ void read_cpus(Files& files, Topology& out) {
   for (RawCpu& r : raw) {
     r.cpu.isolated = out.isolated.contains(r.cpu.id);
     r.cpu.nohz_full = out.nohz_full.contains(r.cpu.id);
-    out.cpus.emplace_hint(out.cpus.end(), r.cpu.id, std::move(r.cpu));
+    out.cpus.emplace_hint(out.cpus.end(), r.cpu.id, r.cpu);
   }
   make_groups(out);
   place_in_nodes(files, out);

@@ -77,7 +77,7 @@ std::vector<HugepagePool> hugepages(Files& files, const std::string& dir) {
     const std::optional<std::uint32_t> kb =
         numbered(std::string_view(name).substr(0, name.size() - 2), "hugepages-");
     if (!kb) continue;
-    const std::string pool = base + "/" + name;
+    const std::string pool = fmt::format("{}/{}", base, name);
     const auto count = [&](std::string_view file) {
       const std::int64_t n = files.number(pool, file).value_or(0);
       return static_cast<std::uint64_t>(std::max<std::int64_t>(n, 0));

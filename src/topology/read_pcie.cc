@@ -62,9 +62,9 @@ void find_below(Files& files, const std::string& dir, int depth, std::map<std::s
   if (!names) return;
   for (const std::string& name : *names) {
     if (is_root_name(name)) {
-      out.emplace(name, dir + "/" + name);
+      out.emplace(name, fmt::format("{}/{}", dir, name));
     } else if (depth > 1) {
-      find_below(files, dir + "/" + name, depth - 1, out);
+      find_below(files, fmt::format("{}/{}", dir, name), depth - 1, out);
     }
   }
 }
@@ -84,7 +84,7 @@ std::map<std::string, std::string> find_roots(Files& files) {
     return out;
   }
   for (const std::string& bus : *buses) {
-    const std::optional<std::string> target = files.link(by_class + "/" + bus);
+    const std::optional<std::string> target = files.link(fmt::format("{}/{}", by_class, bus));
     if (!target) continue;
     if (const std::optional<std::string> dir = root_of_link(*target)) {
       out.emplace(dir->substr(dir->rfind('/') + 1), *dir);
@@ -121,7 +121,7 @@ PcieRoot read_root(Files& files, const std::string& name, const std::string& dir
 
   std::map<std::int64_t, std::size_t> nodes;
   for (const std::string& function : functions) {
-    if (const auto node = files.number(dir + "/" + function, "numa_node")) ++nodes[*node];
+    if (const auto node = files.number(fmt::format("{}/{}", dir, function), "numa_node")) ++nodes[*node];
   }
   if (nodes.size() > 1) files.warn(dir, "functions name different NUMA nodes", "what most of them say");
   const std::optional<std::int64_t> node = majority(nodes);
@@ -132,7 +132,8 @@ PcieRoot read_root(Files& files, const std::string& name, const std::string& dir
   if (!cpus) {
     std::map<CpuSet, std::size_t> sets;
     for (const std::string& function : functions) {
-      if (auto set = files.cpus(dir + "/" + function, {{.list = "local_cpulist", .mask = "local_cpus"}})) {
+      if (auto set = files.cpus(fmt::format("{}/{}", dir, function),
+                                {{.list = "local_cpulist", .mask = "local_cpus"}})) {
         ++sets[*set & machine.online];
       }
     }

@@ -4,6 +4,7 @@
 // The reader against files that move, vanish or lie elsewhere, and the PCI part, whose tree has many shapes.
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -139,6 +140,34 @@ TEST(ReaderFaults, StaysBelowItsRoot) {
     EXPECT_EQ(got->online.to_string(), "0-7") << "from the topology directories, not from outside";
   }
   EXPECT_EQ(read_topology({.root = dir.path() / "nowhere"}).error().code, Errc::kNotFound);
+}
+
+// In a copy of /sys that somebody made: no writer will ever come.
+TEST(ReaderFaults, DoesNotWaitForAFifo) {
+  const test::TempDir dir;
+  test::write_tree(test::make_tree({}), dir.path());
+  const std::filesystem::path file = dir.path() / "sys/devices/system/cpu/cpu0/topology/core_id";
+  ASSERT_TRUE(std::filesystem::remove(file));
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  const Result<Topology> got = read_topology({.root = dir.path()});
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  EXPECT_FALSE(got->warnings.empty());
+}
+
+// Warnings go to terminals, logs and JSON.
+TEST(ReaderFaults, WarningsHoldNoForeignBytes) {
+  const MemorySource whole = test::make_tree({});
+  for (const auto& [victim, content] : whole.files()) {
+    SCOPED_TRACE(victim);
+    MemorySource tree = whole;
+    tree.add(victim, "\xff\x1b[31m\n" + std::string(1000, 'x'));
+    const Result<Topology> got = read_topology(tree);
+    if (!got.ok()) continue;
+    for (const Warning& w : got->warnings) {
+      EXPECT_EQ(w.found.find_first_of("\xff\x1b\n"), std::string::npos) << w.found;
+      EXPECT_LT(w.found.size(), 300U);
+    }
+  }
 }
 
 TEST(ReaderFaults, DirectoryAndMemoryGiveTheSame) {

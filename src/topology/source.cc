@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -78,8 +79,11 @@ UniqueFd DirectorySource::open_below(const std::string& path, int flags, Found& 
 Found DirectorySource::read(const std::string& path, std::string& into) {
   into.clear();
   Found found = Found::kYes;
-  const UniqueFd fd = open_below(path, O_RDONLY, found);
+  // A FIFO, in a tree that is a copy of /sys, must not keep us waiting for a writer.
+  const UniqueFd fd = open_below(path, O_RDONLY | O_NONBLOCK, found);
   if (found != Found::kYes) return found;
+  struct stat st {};
+  if (::fstat(fd.get(), &st) != 0 || S_ISFIFO(st.st_mode)) return Found::kUnreadable;
   std::array<char, 4096> buffer;
   for (;;) {
     const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());

@@ -154,6 +154,8 @@ def _reused_values():
 def chart_install(cluster):
     """A release of the chart: install, upgrade with another configuration, roll back; claims keep their CPUs."""
     cluster.kubectl("delete", "-f", str(REPO / "deploy/manifest/dracpu.yaml"), "--wait=true")
+    # Of a case that ran before: a release does not take over what it did not make.
+    cluster.kubectl("delete", "configmap", "dracpu-config", "-n", "kube-system", "--ignore-not-found")
     try:
         _helm("install", "cpu", CHART, "-n", "kube-system", *OURS, "--wait", "--timeout", "180s")
         cluster.wait_driver()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-#include "observe/bind_address.h"
+#include "base/bind_address.h"
 
 #include <arpa/inet.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/strings.h"
 
-namespace dracpu::observe {
+namespace dracpu {
 namespace {
 
 constexpr std::size_t kMaxSocketPath = 107;  // sun_path has 108 bytes with its end
@@ -34,7 +34,11 @@ Result<BindAddress> parse_bind_address(std::string_view text) {
   if (text.starts_with("unix:")) {
     out.unix_path = text.substr(5);
     if (!out.unix_path.starts_with('/')) return refuse(text, "the socket's path must be absolute");
-    if (out.unix_path.size() > kMaxSocketPath) return refuse(text, "the socket's path is over 107 bytes");
+    if (out.unix_path.ends_with('/')) return refuse(text, "the socket's path names a directory");
+    if (out.unix_path.size() > kMaxSocketPath) {
+      return refuse(text, fmt::format("the socket's path has {} bytes, at most {} are possible",
+                                      out.unix_path.size(), kMaxSocketPath));
+    }
     return out;
   }
   const std::size_t colon = text.rfind(':');
@@ -56,4 +60,12 @@ Result<BindAddress> parse_bind_address(std::string_view text) {
   return out;
 }
 
-}  // namespace dracpu::observe
+bool collide(const BindAddress& a, const BindAddress& b) {
+  if (!a.unix_path.empty() || !b.unix_path.empty()) return a.unix_path == b.unix_path;
+  const auto is_any = [](const std::string& host) {
+    return host.empty() || host == "0.0.0.0" || host == "::";
+  };
+  return a.port != 0 && a.port == b.port && (a.host == b.host || is_any(a.host) || is_any(b.host));
+}
+
+}  // namespace dracpu

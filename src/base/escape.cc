@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-#include "observe/escape.h"
+#include "base/escape.h"
 
 #include <fmt/format.h>
 
 #include <cstdint>
 #include <iterator>
 
-namespace dracpu::observe {
+namespace dracpu {
 namespace {
 
 std::uint8_t byte_at(std::string_view text, std::size_t i) { return static_cast<std::uint8_t>(text[i]); }
@@ -52,7 +52,6 @@ bool append_short_escape(std::string& out, char c) {
 enum class Form { kQuoted, kJson };
 
 void append_escaped(std::string& out, std::string_view text, Form form) {
-  out += '"';
   while (!text.empty()) {
     const char c = text.front();
     const std::size_t length = utf8_length(text);
@@ -83,7 +82,22 @@ void append_escaped(std::string& out, std::string_view text, Form form) {
     }
     text.remove_prefix(length);
   }
+}
+
+void append_with_quotes(std::string& out, std::string_view text, Form form) {
   out += '"';
+  append_escaped(out, text, form);
+  out += '"';
+}
+
+// At most `limit` bytes, whole characters only.
+std::string_view front_of(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return text;
+  std::size_t end = limit;
+  while (end > 0 && limit - end < 3 && (byte_at(text, end) & 0xc0U) == 0x80U) --end;
+  // No character lies across the cut: these are stray bytes.
+  if (utf8_length(text.substr(end)) <= limit - end) end = limit;
+  return text.substr(0, end);
 }
 
 }  // namespace
@@ -116,9 +130,11 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-void append_quoted(std::string& out, std::string_view text) { append_escaped(out, text, Form::kQuoted); }
+void append_quoted(std::string& out, std::string_view text) { append_with_quotes(out, text, Form::kQuoted); }
 
-void append_json_string(std::string& out, std::string_view text) { append_escaped(out, text, Form::kJson); }
+void append_json_string(std::string& out, std::string_view text) {
+  append_with_quotes(out, text, Form::kJson);
+}
 
 void append_key(std::string& out, std::string_view key) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
@@ -129,4 +145,31 @@ void append_key(std::string& out, std::string_view key) {
   }
 }
 
-}  // namespace dracpu::observe
+std::string in_quotes(std::string_view text, std::size_t limit) {
+  const std::string_view shown = front_of(text, limit);
+  std::string out;
+  append_quoted(out, shown);
+  if (shown.size() < text.size()) fmt::format_to(std::back_inserter(out), "… ({} bytes)", text.size());
+  return out;
+}
+
+std::string printable(std::string_view text, std::size_t limit) {
+  std::string out;
+  std::string_view rest = front_of(text, limit);
+  const std::size_t left_out = text.size() - rest.size();
+  while (!rest.empty()) {
+    const char c = rest.front();
+    const std::size_t length = utf8_length(rest);
+    const std::string_view piece = rest.substr(0, length == 0 ? 1 : length);
+    if (c == '\n' || c == '"' || c == '\\') {
+      out += c;
+    } else {
+      append_escaped(out, piece, Form::kQuoted);
+    }
+    rest.remove_prefix(piece.size());
+  }
+  if (left_out != 0) fmt::format_to(std::back_inserter(out), "… ({} bytes more)", left_out);
+  return out;
+}
+
+}  // namespace dracpu

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-// The forms of an address that our HTTP endpoint listens on.
+// The forms of an address that our HTTP endpoints listen on.
 //
 // Errors  kInvalidInput, naming the address and the forms that work.
 // Threads A value.
 
-#ifndef DRACPU_OBSERVE_BIND_ADDRESS_H_
-#define DRACPU_OBSERVE_BIND_ADDRESS_H_
+#ifndef DRACPU_BASE_BIND_ADDRESS_H_
+#define DRACPU_BASE_BIND_ADDRESS_H_
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@
 
 #include "base/result.h"
 
-namespace dracpu::observe {
+namespace dracpu {
 
 struct BindAddress {
   std::string host;  // a literal IP address; empty: every address of the node
@@ -29,6 +29,9 @@ struct BindAddress {
 // what listens must not depend on a resolver.
 Result<BindAddress> parse_bind_address(std::string_view text);
 
-}  // namespace dracpu::observe
+// Two listeners cannot have both. Port 0 is any port, so it never collides.
+bool collide(const BindAddress& a, const BindAddress& b);
 
-#endif  // DRACPU_OBSERVE_BIND_ADDRESS_H_
+}  // namespace dracpu
+
+#endif  // DRACPU_BASE_BIND_ADDRESS_H_
