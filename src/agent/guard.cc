@@ -17,14 +17,15 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file_id.h"
+
 namespace dracpu::agent {
 namespace {
 
 bool same_file(int fd, const std::filesystem::path& path) {
   struct stat held {};
   struct stat there {};
-  return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &there) == 0 && held.st_ino == there.st_ino &&
-         held.st_dev == there.st_dev;
+  return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &there) == 0 && FileId(held) == FileId(there);
 }
 
 Error failed(std::string_view step, const std::filesystem::path& path, int err) {

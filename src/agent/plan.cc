@@ -14,13 +14,43 @@
 namespace dracpu::agent {
 namespace {
 
+// "a, b, c, …": a message names only the first of many.
+class ShortList {
+ public:
+  void add(std::string_view item) {
+    constexpr std::size_t kMost = 16;
+    if (++items_ <= kMost) {
+      text_ += fmt::format("{}{}", items_ == 1 ? "" : ", ", item);
+    } else if (items_ == kMost + 1) {
+      text_ += ", …";
+    }
+  }
+  std::string or_else(std::string_view nothing) const { return items_ == 0 ? std::string(nothing) : text_; }
+
+ private:
+  std::string text_;
+  std::size_t items_ = 0;
+};
+
 // Gives devices to claims that have none, as a scheduler would at its simplest: the first that has room.
 class FirstFit {
  public:
-  FirstFit(const Node& node, const Machine& machine)
-      : driver_(node.config.publish.driver_name), pool_(node.name), devices_(machine.devices) {}
+  FirstFit(const Node& node, const Machine& machine, const CpuSet& usable)
+      : driver_(node.config.publish.driver_name),
+        pool_(node.name),
+        devices_(machine.devices),
+        usable_(usable) {}
 
   void take(const std::string& device, std::size_t cpus) { taken_[device] += cpus; }
+  // What somebody holds outside of what may be used takes no room.
+  void take_held(const ledger::Claim& claim) {
+    for (const ledger::Grant& grant : claim.grants) {
+      const auto device = std::find_if(devices_.begin(), devices_.end(),
+                                       [&](const device::Device& d) { return d.name == grant.device; });
+      if (device == devices_.end()) continue;
+      take(grant.device, std::min(grant.cpus, (device->cpus & usable_ & claim.cpus).size()));
+    }
+  }
 
   Result<kube::Allocation> allocate(const kube::Claim& claim) const {
     std::map<std::string, std::size_t> taken = taken_;
@@ -43,6 +73,7 @@ class FirstFit {
       return make_error(Errc::kInvalidInput,
                         "no request with device class \"{}\"; the claim has no allocation either", driver_);
     }
+    out.config = claim.config;
     return out;
   }
 
@@ -102,15 +133,12 @@ class FirstFit {
                                        const device::Device* only,
                                        std::map<std::string, std::size_t>& taken) const {
     const std::string key = device::cpu_capacity_name(driver_);
-    std::string rooms;
-    std::size_t named = 0;
+    ShortList rooms;
     for (const device::Device& d : devices_) {
       if (only != nullptr && only != &d) continue;
-      const std::size_t room = d.cpus.size() - std::min(taken[d.name], d.cpus.size());
-      constexpr std::size_t kMostNamed = 16;
-      if (room > 0 && ++named <= kMostNamed)
-        rooms += fmt::format("{}{} {}", rooms.empty() ? "" : ", ", d.name, room);
-      if (named == kMostNamed + 1 && !rooms.ends_with("…")) rooms += ", …";
+      const std::size_t most = (d.cpus & usable_).size();
+      const std::size_t room = most - std::min(taken[d.name], most);
+      if (room > 0) rooms.add(fmt::format("{} {}", d.name, room));
       const std::optional<kube::Quantity> amount = amount_of(request, key);
       std::size_t wanted = amount ? whole(*amount) : d.cpus.size();
       if (!d.allow_multiple_allocations) wanted = 1;
@@ -133,7 +161,7 @@ class FirstFit {
         Errc::kNoCapacity, "request \"{}\": no device has room for {}; CPUs left: {}", name,
         amount ? fmt::format("{} CPU{}", amount->to_string(), amount->to_string() == "1" ? "" : "s")
                : std::string("it"),
-        rooms.empty() ? "none" : rooms);
+        rooms.or_else("none"));
   }
 
   static std::optional<kube::Quantity> amount_of(const kube::DeviceRequest& request, const std::string& key) {
@@ -151,21 +179,19 @@ class FirstFit {
   std::string driver_;
   std::string pool_;
   const std::vector<device::Device>& devices_;
+  const CpuSet& usable_;
   std::map<std::string, std::size_t> taken_;
 };
 
 // "; free: cpudevnuma000 2 (1,3), …": where a refused claim could go.
 std::string what_would_fit(const Machine& machine, const CpuSet& free) {
-  constexpr std::size_t kMaxNamed = 16;
-  std::string out = "; free now: ";
-  std::size_t named = 0;
+  ShortList out;
   for (const device::Device& d : machine.devices) {
     const CpuSet here = d.cpus & free;
     if (here.empty()) continue;
-    if (++named > kMaxNamed) return out + ", …";
-    out += fmt::format("{}{} {} ({})", named == 1 ? "" : ", ", d.name, here.size(), here.to_string());
+    out.add(fmt::format("{} {} ({})", d.name, here.size(), here.to_string()));
   }
-  return named == 0 ? out + "nothing" : out;
+  return "; free now: " + out.or_else("nothing");
 }
 
 }  // namespace
@@ -175,10 +201,10 @@ Result<Plan> make_plan(const Node& node, const Machine& machine, const PlanInput
   if (input.free) managed &= *input.free;
   ledger::Ledger ledger(managed, node.config.node.reserved_cpus, machine.topology.offline,
                         picker_for(node, machine));
-  FirstFit first_fit(node, machine);
+  FirstFit first_fit(node, machine, managed);
   for (const auto& [uid, claim] : input.held) {
     if (Status s = ledger.adopt(uid, claim); !s.ok()) return std::move(s).error();
-    for (const ledger::Grant& grant : claim.grants) first_fit.take(grant.device, grant.cpus);
+    first_fit.take_held(claim);
   }
   const std::vector<std::string> no_env;
   (void)ledger.create({ContainerId("other"), {PodUid("other"), "other"}, "other", &no_env, ""});

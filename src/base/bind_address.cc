@@ -13,8 +13,6 @@
 namespace dracpu {
 namespace {
 
-constexpr std::size_t kMaxSocketPath = 107;  // sun_path has 108 bytes with its end
-
 bool is_address(int family, const std::string& text) {
   std::array<unsigned char, sizeof(in6_addr)> raw{};
   return ::inet_pton(family, text.c_str(), raw.data()) == 1;

@@ -9,6 +9,7 @@
 #ifndef DRACPU_BASE_BIND_ADDRESS_H_
 #define DRACPU_BASE_BIND_ADDRESS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,6 +17,9 @@
 #include "base/result.h"
 
 namespace dracpu {
+
+// Bytes of a unix socket's path: sun_path has 108, one of them for the terminating zero (unix(7)).
+inline constexpr std::size_t kMaxSocketPath = 107;
 
 struct BindAddress {
   std::string host;  // a literal IP address; empty: every address of the node

@@ -15,14 +15,12 @@
 
 #include "base/strings.h"
 #include "cli/go_flags.h"
+#include "cli/process.h"
 #include "cli/usage.h"
 #include "observe/metrics.h"
 
 namespace dracpu::cli {
 namespace {
-
-constexpr int kFailed = 1;  // as release 0.3.0 for a subcommand or topic that it does not know
-constexpr int kBadInput = 2;
 
 // klog flags that have a meaning for Go's logger only. Accepted, so that old manifests start.
 constexpr std::array<KnownFlag, 12> kIgnored = {{{"add_dir_header", FlagKind::kBool},
@@ -38,6 +36,7 @@ constexpr std::array<KnownFlag, 12> kIgnored = {{{"add_dir_header", FlagKind::kB
                                                  {"skip_log_headers", FlagKind::kBool},
                                                  {"stderrthreshold", FlagKind::kValue}}};
 
+// kFailed, as release 0.3.0, for a subcommand or topic that is not known; otherwise kBadInput.
 CommandLine failed(int status, std::string text) {
   CommandLine out;
   out.kind = CommandLine::Kind::kFailed;
@@ -209,9 +208,6 @@ std::string take_word(std::vector<std::string>& args) {
   args.erase(args.begin());
   return word;
 }
-
-// "-" is standard input.
-std::string input_name(const std::string& file) { return file == "-" ? "/dev/stdin" : file; }
 
 CommandLine parse_health(std::vector<std::string> args) {
   constexpr std::array<KnownFlag, 2> kFlags = {

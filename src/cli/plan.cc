@@ -4,6 +4,7 @@
 #include "cli/plan.h"
 
 #include <boost/json.hpp>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -136,26 +137,33 @@ std::string kind_of(const json::object& object) {
   return kind != nullptr && kind->is_string() ? std::string(kind->get_string()) : std::string();
 }
 
+struct ClaimsRead {
+  std::vector<kube::Claim> claims;
+  std::map<ClaimUid, std::size_t> by_uid;
+  std::vector<std::string>& notes;
+};
+
 // A claim as the API server would give it.
-Status add_claim(json::object object, std::vector<kube::Claim>& out) {
+Status add_claim(json::object object, ClaimsRead& out) {
   if (Status s = check_version(object); !s.ok()) return s;
   set_defaults_of_claim(object);
   json::value& metadata = object["metadata"];
   if (!metadata.is_object()) metadata = json::object();
   json::object& fields = metadata.get_object();
-  if (!fields.contains("uid")) fields["uid"] = fmt::format("plan-{}", out.size() + 1);
+  if (!fields.contains("uid")) fields["uid"] = fmt::format("plan-{}", out.claims.size() + 1);
   Result<kube::Claim> claim = kube::parse_claim(json::serialize(object));
   if (!claim.ok()) return std::move(claim).error();
-  for (const kube::Claim& other : out) {
-    if (other.uid != claim->uid) continue;
+  const auto [first, is_new] = out.by_uid.emplace(claim->uid, out.claims.size());
+  if (!is_new) {
     return make_error(Errc::kInvalidInput, "claims {} and {} have the same metadata.uid {}; take one out",
-                      in_quotes(full_name(other)), in_quotes(full_name(*claim)), in_quotes(claim->uid.get()));
+                      in_quotes(full_name(out.claims[first->second])), in_quotes(full_name(*claim)),
+                      in_quotes(claim->uid.get()));
   }
-  out.push_back(*std::move(claim));
+  out.claims.push_back(*std::move(claim));
   return ok_status();
 }
 
-Status add_object(const json::value& value, std::vector<kube::Claim>& out, std::vector<std::string>& notes) {
+Status add_object(const json::value& value, ClaimsRead& out) {
   const json::object* object = value.if_object();
   if (object == nullptr) return make_error(Errc::kInvalidInput, "not an object");
   const std::string kind = kind_of(*object);
@@ -177,14 +185,14 @@ Status add_object(const json::value& value, std::vector<kube::Claim>& out, std::
       json::value item = (*list)[i];
       // Items of a typed list lack their kind.
       if (kind == "ResourceClaimList" && item.is_object()) item.get_object()["kind"] = "ResourceClaim";
-      if (Status s = add_object(item, out, notes); !s.ok()) {
+      if (Status s = add_object(item, out); !s.ok()) {
         return std::move(s).error().while_doing(fmt::format("items[{}]", i));
       }
     }
     return ok_status();
   }
   if (kind.empty()) return make_error(Errc::kInvalidInput, "kind is missing");
-  notes.push_back(fmt::format("a {} was left out", in_quotes(kind)));
+  out.notes.push_back(fmt::format("a {} was left out", in_quotes(kind)));
   return ok_status();
 }
 
@@ -193,18 +201,18 @@ Status add_object(const json::value& value, std::vector<kube::Claim>& out, std::
 Result<std::vector<kube::Claim>> read_claims(std::string_view text, std::vector<std::string>& notes) {
   const Result<std::vector<config::YamlNode>> documents = config::parse_yaml_documents(text, kMaxValues);
   if (!documents.ok()) return documents.error();
-  std::vector<kube::Claim> out;
+  ClaimsRead out{{}, {}, notes};
   for (std::size_t i = 0; i < documents->size(); ++i) {
     const config::YamlNode& document = (*documents)[i];
-    if (Status s = add_object(to_json(document), out, notes); !s.ok()) {
+    if (Status s = add_object(to_json(document), out); !s.ok()) {
       Error error = std::move(s).error().while_doing(
           fmt::format("document {} ({})", i + 1, config::to_string(document.at)));
       error.code = Errc::kInvalidInput;
       return error;
     }
   }
-  if (out.empty()) return make_error(Errc::kInvalidInput, "no ResourceClaim in it");
-  return out;
+  if (out.claims.empty()) return make_error(Errc::kInvalidInput, "no ResourceClaim in it");
+  return std::move(out.claims);
 }
 
 void leave_out_other_nodes(const agent::Node& node, std::vector<kube::Claim>& claims,
@@ -282,7 +290,7 @@ int run_devices(const CommandLine& line) {
 int run_plan(const CommandLine& line) {
   const Result<NodeAndMachine> loaded = load(line);
   if (!loaded.ok()) return bad_input(loaded.error());
-  Result<std::string> text = read_file(line.claims_file == "-" ? "/dev/stdin" : line.claims_file);
+  Result<std::string> text = read_file(input_name(line.claims_file));
   if (!text.ok()) return bad_input(text.error());
   agent::PlanInput input;
   std::vector<std::string> notes;

@@ -28,6 +28,8 @@ bool put(std::FILE* stream, std::string_view text) {
   return std::fflush(stream) == 0 && is_written;
 }
 
+std::string input_name(const std::string& file) { return file == "-" ? "/dev/stdin" : file; }
+
 int print_result(std::string_view text, int status) { return put(stdout, text) ? status : kFailed; }
 
 void complain(std::string_view text) {

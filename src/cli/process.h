@@ -27,6 +27,9 @@ config::Env environment();
 // Writes and flushes; false if that failed.
 bool put(std::FILE* stream, std::string_view text);
 
+// The path of a FILE argument: "-" is standard input.
+std::string input_name(const std::string& file);
+
 // Prints a result on standard output: `status`, or kFailed if it cannot be written.
 int print_result(std::string_view text, int status);
 

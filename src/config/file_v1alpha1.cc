@@ -64,10 +64,12 @@ Status check_excluded(const YamlNode& root, const std::string& file) {
 
 // Somebody wrote the nested form and left its version out, or stated the other one.
 Status check_form(const YamlNode& root, const std::string& file) {
-  constexpr std::array<std::string_view, 8> kNested = {"kind",   "node",  "cpu",     "publish",
-                                                       "memory", "state", "runtime", "observe"};
+  const std::vector<FieldText> nested = fields_of(Config{});
   for (const YamlKey& key : root.keys) {
-    if (std::find(kNested.begin(), kNested.end(), key.text) == kNested.end()) continue;
+    const bool is_nested =
+        key.text == "kind" ||
+        std::any_of(nested.begin(), nested.end(), [&](const FieldText& f) { return f.section == key.text; });
+    if (!is_nested) continue;
     return make_error(Errc::kInvalidInput,
                       "config file \"{}\": {}: key \"{}\" belongs to the nested form, but {}; state "
                       "\"apiVersion: {}\" and \"kind: DriverConfiguration\"",

@@ -46,9 +46,8 @@ Comments comments_of(std::string_view text) {
   for (const std::string_view raw : split(text, '\n')) {
     const std::string_view line = trim(raw);
     ++number;
-    if (std::string comment = line.starts_with('#') ? std::string(line) : behind_value(line);
-        !comment.empty())
-      out.all.emplace_back(number, std::move(comment));
+    const std::string comment = line.starts_with('#') ? std::string(line) : behind_value(line);
+    if (!comment.empty()) out.all.emplace_back(number, comment);
     if (line.starts_with('#')) {
       waiting.emplace_back(line);
       continue;
@@ -72,7 +71,7 @@ Comments comments_of(std::string_view text) {
     }
     waiting.clear();
     is_top = false;
-    if (std::string comment = behind_value(line); !comment.empty()) out.behind[key] = std::move(comment);
+    if (!comment.empty()) out.behind[key] = comment;
   }
   out.end = std::move(waiting);
   return out;

@@ -12,8 +12,7 @@ namespace dracpu::config {
 namespace {
 
 constexpr std::size_t kFileLimit = std::size_t{1} << 20U;
-constexpr std::size_t kSocketPathLimit = 107;  // sun_path has 108 bytes with its end
-constexpr std::size_t kDriverNameLimit = 63;   // the API server's for driver names
+constexpr std::size_t kDriverNameLimit = 63;  // the API server's for driver names
 
 struct DeprecatedFlag {
   std::optional<std::string> Flags::*value;
@@ -173,17 +172,17 @@ Status check_paths(const Settings& s, Config& c) {
   if (Status r = check_absolute(s.kubelet_root_dir, c.runtime.kubelet_root_dir); !r.ok()) return r;
   const std::size_t root = c.runtime.kubelet_root_dir.string().size();
   const std::size_t socket = registrar_socket(c).string().size();
-  if (socket > kSocketPathLimit) {
+  if (socket > kMaxSocketPath) {
     return s.kubelet_root_dir.refuse(
         "makes the registration socket's path {} bytes long, {} are allowed; a root for driver \"{}\" may "
         "have "
         "{} bytes, this one has {}",
-        socket, kSocketPathLimit, c.publish.driver_name, kSocketPathLimit - (socket - root), root);
+        socket, kMaxSocketPath, c.publish.driver_name, kMaxSocketPath - (socket - root), root);
   }
   if (Status r = check_absolute(s.nri_socket, c.runtime.nri_socket); !r.ok()) return r;
-  if (c.runtime.nri_socket.string().size() > kSocketPathLimit) {
+  if (c.runtime.nri_socket.string().size() > kMaxSocketPath) {
     return s.nri_socket.refuse("is {} bytes long, {} are allowed for a socket",
-                               c.runtime.nri_socket.string().size(), kSocketPathLimit);
+                               c.runtime.nri_socket.string().size(), kMaxSocketPath);
   }
   if (Status r = check_absolute(s.cdi_dir, c.runtime.cdi_dir); !r.ok()) return r;
   if (!s.state_file.value.empty()) {
@@ -219,18 +218,18 @@ Status check_addresses(Settings& s, Config& c) {
     s.warnings.push_back({"Address does not work, so there are no metrics and no health checks",
                           s.bind_address.name, main.error().text});
   }
-  const std::string control = "unix:" + c.observe.control_socket.string();
-  if (s.bind_address.value == control)
-    return s.bind_address.refuse("is the socket that \"dracpu health\" asks; choose another");
-  if (s.status_page.value.empty()) return ok_status();
-  const Result<BindAddress> page = parse_bind_address(s.status_page.value);
-  if (!page.ok()) return at(s.status_page, page.error());
-  if (main.ok() && collide(*main, *page)) {
-    return s.status_page.refuse("cannot be had beside {} \"{}\"; give the page a port of its own",
-                                s.bind_address.name, s.bind_address.value);
+  if (!s.status_page.value.empty()) {
+    const Result<BindAddress> page = parse_bind_address(s.status_page.value);
+    if (!page.ok()) return at(s.status_page, page.error());
+    if (main.ok() && collide(*main, *page)) {
+      return s.status_page.refuse("cannot be had beside {} \"{}\"; give the page a port of its own",
+                                  s.bind_address.name, s.bind_address.value);
+    }
   }
-  if (s.status_page.value == control)
-    return s.status_page.refuse("is the socket that \"dracpu health\" asks; choose another");
+  for (const Stated* stated : {&s.bind_address, &s.status_page}) {
+    if (stated->value == "unix:" + c.observe.control_socket.string())
+      return stated->refuse("is the socket that \"dracpu health\" asks; choose another");
+  }
   return ok_status();
 }
 
@@ -248,7 +247,7 @@ Status check_deployment(const Env& env, Config& c) {
     return make_error(
         Errc::kInvalidInput,
         "environment variable DRACPU_SOCKET: {} must be the absolute path of a socket, at most {} bytes long",
-        in_quotes(env.control_socket), kSocketPathLimit);
+        in_quotes(env.control_socket), kMaxSocketPath);
   }
   c.observe.control_socket = env.control_socket;
   return ok_status();

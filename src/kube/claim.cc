@@ -69,12 +69,9 @@ AllocationResult read_result(const JsonObject& from) {
   return out;
 }
 
-ConfigEntry read_config(const JsonObject& from) {
+// An entry of the claim's spec, which has no source of its own.
+ConfigEntry read_own_config(const JsonObject& from) {
   ConfigEntry out;
-  const std::string source = from.text("source");
-  // Anything but the class is taken as the user's own: the side with fewer rights (section 8.3).
-  out.source = source == "FromClass" ? ConfigEntry::Source::kClass : ConfigEntry::Source::kClaim;
-  if (source != "FromClass" && source != "FromClaim") from.expected("source", "FromClass or FromClaim");
   out.requests = from.texts("requests");
   const JsonObject opaque = from.object("opaque");
   if (!opaque.present()) return out;
@@ -82,6 +79,15 @@ ConfigEntry read_config(const JsonObject& from) {
   out.driver = opaque.text("driver");
   if (const boost::json::value* found = opaque.find("parameters"))
     out.parameters = boost::json::serialize(*found);
+  return out;
+}
+
+ConfigEntry read_config(const JsonObject& from) {
+  ConfigEntry out = read_own_config(from);
+  const std::string source = from.text("source");
+  // Anything but the class is taken as the user's own: the side with fewer rights (section 8.3).
+  out.source = source == "FromClass" ? ConfigEntry::Source::kClass : ConfigEntry::Source::kClaim;
+  if (source != "FromClass" && source != "FromClaim") from.expected("source", "FromClass or FromClaim");
   return out;
 }
 
@@ -99,6 +105,7 @@ Claim read_claim(const JsonObject& root) {
   for (const JsonObject& item : devices.objects("constraints")) {
     out.constraints.push_back({item.texts("requests"), item.text("matchAttribute")});
   }
+  for (const JsonObject& item : devices.objects("config")) out.config.push_back(read_own_config(item));
   const JsonObject status = root.object("status");
   if (const JsonObject allocation = status.object("allocation"); allocation.present()) {
     const JsonObject allocated = allocation.object("devices");

@@ -90,6 +90,7 @@ struct Claim {
   bool deleting = false;       // deletionTimestamp is set
   std::vector<ClaimRequest> requests;
   std::vector<ClaimConstraint> constraints;
+  std::vector<ConfigEntry> config;       // of the spec; the scheduler copies it into the allocation
   std::optional<Allocation> allocation;  // empty: not allocated
   std::vector<Consumer> reserved_for;
 };

@@ -43,15 +43,14 @@ Status SocketFile::publish() {
     (void)::unlink(hidden_.c_str());
     return error;
   }
-  device_ = st.st_dev;
-  inode_ = st.st_ino;
+  file_ = FileId(st);
   published_ = true;
   return ok_status();
 }
 
 bool SocketFile::still_ours() const {
   struct stat st {};
-  return published_ && ::lstat(path_.c_str(), &st) == 0 && st.st_dev == device_ && st.st_ino == inode_;
+  return published_ && ::lstat(path_.c_str(), &st) == 0 && FileId(st) == file_;
 }
 
 void SocketFile::remove() {

@@ -16,18 +16,15 @@
 #ifndef DRACPU_KUBELET_SOCKET_FILE_H_
 #define DRACPU_KUBELET_SOCKET_FILE_H_
 
-#include <sys/stat.h>
-
 #include <atomic>
 #include <filesystem>
 #include <string>
 
+#include "base/bind_address.h"
+#include "base/file_id.h"
 #include "base/result.h"
 
 namespace dracpu::kubelet {
-
-// sun_path has 108 bytes, one of them for the terminating zero (unix(7)).
-inline constexpr std::size_t kMaxSocketPath = 107;
 
 class SocketFile {
  public:
@@ -53,9 +50,8 @@ class SocketFile {
  private:
   std::filesystem::path path_;
   std::filesystem::path hidden_;
-  std::atomic<bool> published_ = false;  // set last, so that the two below are settled for who sees it
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
+  std::atomic<bool> published_ = false;  // set last, so that the one below is settled for who sees it
+  FileId file_;
 };
 
 // Somebody accepts connections at `path`: kConflict, with the process id where the kernel tells it. A file

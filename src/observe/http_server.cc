@@ -33,6 +33,7 @@
 #include <boost/beast/http/write.hpp>
 
 #include "base/bind_address.h"
+#include "base/file_id.h"
 #include "base/mutex.h"
 
 namespace dracpu::observe {
@@ -114,7 +115,7 @@ class HttpServer::Impl {
   asio::steady_timer timer_;
   std::optional<asio::ip::tcp::acceptor> tcp_;
   std::optional<asio::local::stream_protocol::acceptor> unix_;
-  struct stat socket_file_ {};  // as we made it
+  FileId socket_file_;  // as we made it
   bool stopping_ = false;
   std::atomic<std::uint16_t> port_{0};
   std::jthread thread_;
@@ -277,10 +278,10 @@ Status HttpServer::Impl::bind_tcp() {
 
 // Unless somebody has put another one there.
 void HttpServer::Impl::remove_socket_file() {
-  const struct stat ours = std::exchange(socket_file_, {});
+  const FileId ours = std::exchange(socket_file_, {});
   struct stat st {};
-  if (::lstat(address_.unix_path.c_str(), &st) != 0) return;
-  if (st.st_dev == ours.st_dev && st.st_ino == ours.st_ino) ::unlink(address_.unix_path.c_str());
+  if (::lstat(address_.unix_path.c_str(), &st) == 0 && FileId(st) == ours)
+    ::unlink(address_.unix_path.c_str());
 }
 
 Status HttpServer::Impl::bind_unix() {
@@ -308,10 +309,12 @@ Status HttpServer::Impl::bind_unix() {
       acceptor.bind(at, ec);
     }
   }
+  struct stat made {};
   if (!ec && (::chmod(address_.unix_path.c_str(), S_IRUSR | S_IWUSR) != 0 ||
-              ::lstat(address_.unix_path.c_str(), &socket_file_) != 0)) {
+              ::lstat(address_.unix_path.c_str(), &made) != 0)) {
     ec = error_code(errno, boost::system::system_category());
   }
+  socket_file_ = FileId(made);
   if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
   if (ec) return make_error(Errc::kUnavailable, "listen on \"{}\": {}", options_.bind_address, ec.message());
   unix_.emplace(std::move(acceptor));

@@ -22,6 +22,11 @@ constexpr std::size_t kMaxFile = std::size_t{4} << 20U;
 
 Found why_not(int err) { return err == ENOENT || err == ENOTDIR ? Found::kAbsent : Found::kUnreadable; }
 
+bool is_fifo(int fd) {
+  struct stat st {};
+  return ::fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
 class DirStream {
  public:
   explicit DirStream(UniqueFd fd) : dir_(::fdopendir(fd.get())) {
@@ -79,17 +84,15 @@ UniqueFd DirectorySource::open_below(const std::string& path, int flags, Found& 
 Found DirectorySource::read(const std::string& path, std::string& into) {
   into.clear();
   Found found = Found::kYes;
-  // A FIFO, in a tree that is a copy of /sys, must not keep us waiting for a writer.
+  // A FIFO, in a tree that is a copy of /sys, must not keep us waiting for a writer: it reads as empty.
   const UniqueFd fd = open_below(path, O_RDONLY | O_NONBLOCK, found);
   if (found != Found::kYes) return found;
-  struct stat st {};
-  if (::fstat(fd.get(), &st) != 0 || S_ISFIFO(st.st_mode)) return Found::kUnreadable;
   std::array<char, 4096> buffer;
   for (;;) {
     const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return Found::kUnreadable;  // as in EIO of a CPU that went off line
-    if (n == 0) return Found::kYes;
+    if (n == 0) return into.empty() && is_fifo(fd.get()) ? Found::kUnreadable : Found::kYes;
     into.append(buffer.data(), static_cast<std::size_t>(n));
     if (into.size() > kMaxFile) return Found::kUnreadable;
   }
