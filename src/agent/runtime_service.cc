@@ -216,7 +216,7 @@ Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& co
   note_margin("CreateContainer", deadline);
   // With the policies `none` the kubelet asks for no CPUs and no nodes.
   if (!container.cpus.empty()) advise(advice_on_cpu_manager(container.cpus));
-  if (!container.mems.empty()) advise(advice_on_memory_manager(container.mems));
+  if (!container.memory.mems.empty()) advise(advice_on_memory_manager(container.memory.mems));
   if (!placed.ok()) {
     metrics_.containers_refused_total.inc(name_of(placed.error().code));
     metrics_.nri_create_container_duration_seconds.observe(observe::Outcome::kError,
