@@ -21,7 +21,9 @@ Amounts amounts_of(const Accounts& accounts, const std::vector<ClaimUid>& claims
 }
 
 // The claims that the container's environment names, if it may have all of them.
-Result<std::vector<ClaimUid>> claims_of(const Accounts& accounts, const ContainerFacts& container) {
+Result<std::vector<ClaimUid>> claims_of(const Accounts& accounts, const ContainerFacts& container,
+                                        Refusal& why) {
+  why = Refusal::kMalformed;
   const Result<std::map<ClaimUid, Statement>> stated =
       read_environment(container.who.container, *container.env);
   if (!stated.ok()) return stated.error();
@@ -31,14 +33,19 @@ Result<std::vector<ClaimUid>> claims_of(const Accounts& accounts, const Containe
     const bool is_prepared = found != accounts.claims().end();
     const PodUid pod = is_prepared ? pod_of(found->second) : PodUid();
     if (!is_prepared || (!pod.get().empty() && pod != container.who.pod)) {
+      why = Refusal::kUnprepared;
       return make_error(Errc::kConflict, "container \"{}\": claim {} is not prepared for this pod",
                         container.who.container, uid.get());
     }
     if (!says(statement, memory::amounts_of(found->second))) {
+      why = Refusal::kMismatch;
       return make_error(Errc::kConflict, "container \"{}\": claim {} differs from its prepared allocation",
                         container.who.container, uid.get());
     }
-    if (Status s = accounts.check_owner(uid, container.who); !s.ok()) return std::move(s).error();
+    if (Status s = accounts.check_owner(uid, container.who); !s.ok()) {
+      why = Refusal::kOwned;
+      return std::move(s).error();
+    }
     out.push_back(uid);
   }
   return out;
@@ -87,8 +94,10 @@ std::map<std::string, std::uint64_t> raised_limits(const Amounts& held, const Re
 }  // namespace
 
 Result<Placement> place(const Accounts& accounts, const ContainerFacts& container,
-                        const std::set<NumaNodeId>& nodes_with_memory, const Policy& policy) {
-  Result<std::vector<ClaimUid>> claims = claims_of(accounts, container);
+                        const std::set<NumaNodeId>& nodes_with_memory, const Policy& policy, Refusal* why) {
+  Refusal ignored{};
+  Refusal& reason = why == nullptr ? ignored : *why;
+  Result<std::vector<ClaimUid>> claims = claims_of(accounts, container, reason);
   if (!claims.ok()) return std::move(claims).error();
   Placement out;
   if (claims->empty()) return out;
@@ -96,11 +105,13 @@ Result<Placement> place(const Accounts& accounts, const ContainerFacts& containe
   const std::set<NumaNodeId> nodes = nodes_of(held);
   for (const NumaNodeId node : nodes) {
     if (nodes_with_memory.contains(node)) continue;
+    reason = Refusal::kOffline;
     return make_error(Errc::kUnavailable, "container \"{}\": NUMA node {} has no online memory",
                       container.who.container, node.get());
   }
   const std::string& mems = container.resources.mems;
   if (!mems.empty() && !is_list_of(mems, nodes)) {
+    reason = Refusal::kKubeletMems;
     return make_error(Errc::kConflict,
                       "container \"{}\": cpuset.mems is already \"{}\", set memoryManagerPolicy None",
                       container.who.container, mems);
@@ -118,6 +129,7 @@ Result<Placement> place(const Accounts& accounts, const ContainerFacts& containe
 Synchronized synchronize(Accounts& accounts, const std::vector<ContainerFacts>& containers,
                          const Policy& policy) {
   Synchronized out;
+  Refusal ignored{};
   const auto settle = [&](std::size_t index, const std::vector<ClaimUid>& claims) {
     const ContainerFacts& container = containers[index];
     for (ClaimUid& uid : accounts.bind(claims, container.who)) out.bound.push_back(std::move(uid));
@@ -137,7 +149,7 @@ Synchronized synchronize(Accounts& accounts, const std::vector<ContainerFacts>& 
   // container with the same claim cannot take it by being earlier in the list.
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < containers.size(); ++i) {
-    const Result<std::vector<ClaimUid>> claims = claims_of(accounts, containers[i]);
+    const Result<std::vector<ClaimUid>> claims = claims_of(accounts, containers[i], ignored);
     if (claims.ok() && claims->empty()) continue;
     const bool is_settled =
         claims.ok() && is_list_of(containers[i].resources.mems, nodes_of(amounts_of(accounts, *claims)));
@@ -148,7 +160,7 @@ Synchronized synchronize(Accounts& accounts, const std::vector<ContainerFacts>& 
     }
   }
   for (const std::size_t i : others) {
-    const Result<std::vector<ClaimUid>> claims = claims_of(accounts, containers[i]);
+    const Result<std::vector<ClaimUid>> claims = claims_of(accounts, containers[i], ignored);
     if (claims.ok()) {
       settle(i, *claims);
     } else {

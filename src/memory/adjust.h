@@ -66,8 +66,12 @@ struct Placement {
   std::vector<ClaimUid> claims;  // empty: the container has no memory claims
   Adjustment adjustment;
 };
+// Why not, for counters.
+enum class Refusal { kMalformed, kUnprepared, kMismatch, kOwned, kOffline, kKubeletMems };
+// `why` is set with an error; null: not asked for.
 Result<Placement> place(const Accounts& accounts, const ContainerFacts& container,
-                        const std::set<NumaNodeId>& nodes_with_memory, const Policy& policy);
+                        const std::set<NumaNodeId>& nodes_with_memory, const Policy& policy,
+                        Refusal* why = nullptr);
 
 // For Synchronize: binds owners, and says which containers are not as they should be.
 struct SyncFinding {
