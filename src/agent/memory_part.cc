@@ -84,7 +84,7 @@ void MemoryPart::start_publisher(kube::HttpClient& client) {
 }
 
 Status MemoryPart::start_kubelet() {
-  told_.clear();
+  told_.reset();
   Result<std::unique_ptr<kubelet::Server>> server =
       kubelet::Server::start(memory_server_options(node_.config), service_);
   if (!server.ok()) return std::move(server).error();
@@ -153,8 +153,7 @@ void MemoryPart::report_health() {
   const auto same = [](const kubelet::DeviceHealth& a, const kubelet::DeviceHealth& b) {
     return a.device == b.device && a.health == b.health && a.message == b.message;
   };
-  if (!server_ || (!told_.empty() && std::equal(now.begin(), now.end(), told_.begin(), told_.end(), same)))
-    return;
+  if (!server_ || (told_ && std::equal(now.begin(), now.end(), told_->begin(), told_->end(), same))) return;
   for (const kubelet::DeviceHealth& d : now) {
     if (d.health == kubelet::Health::kUnhealthy)
       log_warning("Memory device is held beyond what it has", {{"device", d.device}, {"what", d.message}});

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,8 +79,8 @@ class MemoryPart {
   RegistrationTimer registration_;
   Clock::time_point next_look_{};
   CpuSet seen_online_;
-  std::string look_error_;  // the last one, told once
-  std::vector<kubelet::DeviceHealth> told_;
+  std::string look_error_;                                  // the last one, told once
+  std::optional<std::vector<kubelet::DeviceHealth>> told_;  // by the present server
   kube::PublisherStats counted_;
   // Declared so that each part is destroyed before those it uses.
   MemoryService service_;
