@@ -44,6 +44,29 @@ std::vector<kubelet::DeviceHealth> memory_health(const Node& node, const std::ve
   return out;
 }
 
+std::vector<StatusMemory> memory_status(const MemoryBook& book) {
+  std::vector<StatusMemory> out;
+  for (const memory::Standing& s : book.accounts.standings()) {
+    out.push_back({memory::resource_name(s.kind),
+                   s.node.get(),
+                   memory::text_of(s.capacity),
+                   memory::text_of(s.held),
+                   memory::text_of(s.left()),
+                   s.is_healthy(),
+                   {}});
+    for (const auto& [uid, claim] : book.accounts.claims()) {
+      memory::Bytes of_claim;
+      for (const memory::Grant& g : claim.grants) {
+        if (g.kind == s.kind && g.node == s.node) of_claim += g.bytes;
+      }
+      if (of_claim == memory::Bytes()) continue;
+      out.back().claims.push_back(fmt::format(
+          "{}: {}", claim.name.empty() ? uid.get() : claim.ns + "/" + claim.name, memory::text_of(of_claim)));
+    }
+  }
+  return out;
+}
+
 MemoryPart::MemoryPart(const Node& node, std::shared_ptr<const MemoryView> view, Books& books, Worker& worker,
                        Wake& wake, observe::Metrics& metrics, observe::HealthState& health,
                        MemoryService::Hooks hooks, ClaimReader reader)

@@ -21,6 +21,7 @@
 #include "agent/memory_service.h"
 #include "agent/node.h"
 #include "agent/registration_timer.h"
+#include "agent/status_board.h"
 #include "agent/wake.h"
 #include "agent/worker.h"
 #include "base/mutex.h"
@@ -35,6 +36,9 @@ kubelet::ServerOptions memory_server_options(const config::Config& config);
 
 // A device is unhealthy while its claims hold more than it has: its node lost memory or its pool shrank.
 std::vector<kubelet::DeviceHealth> memory_health(const Node& node, const std::vector<memory::Standing>& now);
+
+// For the status page.
+std::vector<StatusMemory> memory_status(const MemoryBook& book);
 
 class MemoryPart {
  public:

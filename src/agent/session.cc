@@ -86,6 +86,7 @@ OwnerFacts Session::owner_facts() {
   OwnerFacts out;
   out.machine = watch_.machine();
   out.runtime = runtime_.runtime();
+  if (memory_) out.memory = books_.with_memory(memory_status);
   books_.with_ledger([&](const ledger::Ledger& l) {
     out.pool = l.pool();
     out.shared_containers = l.shared_containers();

@@ -53,6 +53,8 @@ class MemoryDriver : public SandboxTest {
   }
   // Each driver registers by itself.
   void wait_for_both() {
+    for (const char* driver : {kDriverName, kMemoryDriver})
+      ASSERT_OK(node().kubelet().wait_registered(driver, std::chrono::seconds(10)));
     ASSERT_TRUE(eventually(std::chrono::seconds(10), [&] {
       const auto ready = node().probe("/readyz", Node::kControl);
       return ready.ok() && ready->first == 200;
@@ -127,6 +129,13 @@ TEST_F(MemoryDriver, PinsAContainerToTheNodeOfItsClaim) {
   EXPECT_NE(shown.find("dra_memory_allocated_bytes{numa_node=\"1\",resource=\"hugepages-2Mi\"} 67108864\n"),
             std::string::npos)
       << shown.substr(shown.find("dra_memory"));
+
+  const auto page = node().probe("/", Node::kStatusPage);
+  ASSERT_OK(page);
+  EXPECT_NE(page->second.find("<td>hugepages-2Mi</td><td>1</td><td>128Mi</td><td>64Mi</td><td>64Mi</td>"),
+            std::string::npos)
+      << page->second.substr(std::min(page->second.size(), page->second.find("<h2>Memory")));
+  EXPECT_NE(page->second.find("demo/both: 64Mi"), std::string::npos);
 
   // A second container with the same claim is refused, the first one may come again.
   const Result<std::string> second = node().add_container(running, "second");
@@ -336,8 +345,11 @@ class MemoryOff : public MemoryDriver {
   Surface surface() {
     Surface out;
     std::error_code ec;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(node().folder() / "kubelet", ec))
-      out.files.insert(entry.path().lexically_relative(node().folder()).string());
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(node().folder() / "kubelet", ec)) {
+      // Half-written ones come and go.
+      if (entry.path().extension() != ".new")
+        out.files.insert(entry.path().lexically_relative(node().folder()).string());
+    }
     for (const std::string& name : names_in(cdi())) out.files.insert("cdi/" + name);
     for (const boost::json::object& slice : node().slices())
       out.slices.push_back(boost::json::serialize(slice.at("spec")));
