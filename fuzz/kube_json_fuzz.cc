@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/quantity.h"
 #include "kube/api_status.h"
 #include "kube/claim.h"
 #include "kube/line_splitter.h"
-#include "kube/quantity.h"
 #include "kube/slice_codec.h"
 #include "kube/slice_planner.h"
 
@@ -27,9 +27,9 @@ void require(bool holds) {
 }
 
 void check_quantity(std::string_view text) {
-  const Result<kube::Quantity> q = kube::Quantity::parse(text);
+  const Result<Quantity> q = Quantity::parse(text);
   if (!q.ok()) return;
-  const Result<kube::Quantity> again = kube::Quantity::parse(q->to_string());
+  const Result<Quantity> again = Quantity::parse(q->to_string());
   require(again.ok() && *again == *q && again->to_string() == q->to_string());
   require(q->to_int64().has_value() == q->is_whole());
 }

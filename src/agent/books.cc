@@ -17,8 +17,12 @@ Books::Books(const Node& node, const Machine& machine, FileOps& ops)
       boot_id_(boot_id()),
       state_(config::state_file(node.config), ops),
       cdi_(node.config.runtime.cdi_dir, ops),
+      memory_cdi_(node.config.runtime.cdi_dir, cdi::kMemoryFiles, ops),
       ledger_(machine.managed, node.config.node.reserved_cpus, machine.topology.offline,
-              picker_for(node_, machine)) {}
+              picker_for(node_, machine)),
+      memory_{memory::Accounts(node.config.memory.mode)} {
+  if (machine.memory) set_memory(*machine.memory);
+}
 
 void Books::set_machine(const Machine& machine) {
   with_ledger([&](ledger::Ledger& l) {
@@ -61,9 +65,11 @@ Result<Books::Loaded> Books::load() {
   Result<std::optional<State>> state = read_state(out);
   if (!state.ok()) return std::move(state).error();
   std::optional<ClaimMap> own;
+  std::map<ClaimUid, memory::Claim> own_memory;
   if (*state) {
     out.new_boot = (*state)->boot_id != boot_id_;
     own = std::move((*state)->claims);
+    own_memory = std::move((*state)->memory);
     unknown_ = std::move((*state)->unknown);
   }
   if (Result<std::size_t> swept = cdi_.sweep(); !swept.ok()) return std::move(swept).error();
@@ -89,6 +95,7 @@ Result<Books::Loaded> Books::load() {
                       uid.get(), claim.cpus.to_string()));
     }
   }
+  if (Status s = load_memory(std::move(own_memory), out); !s.ok()) return std::move(s).error();
   const Locked lock(mutex_);
   for (auto& [uid, claim] : found.claims) {
     if (Status adopted = ledger_.adopt(uid, std::move(claim)); !adopted.ok())
@@ -145,10 +152,11 @@ bool Books::has_unconfirmed() {
 }
 
 Status Books::write_state() {
-  State state{boot_id_, node_.name, node_.config.publish.driver_name, {}, unknown_};
+  State state{boot_id_, node_.name, node_.config.publish.driver_name, {}, {}, unknown_};
   {
     const Locked lock(mutex_);
     state.claims = ledger_.claims();
+    state.memory = memory_.accounts.claims();
   }
   return state_.save(encode_state(state));
 }

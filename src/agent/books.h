@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-// The ledger with its lock, and the files that make it durable: state file first, then CDI files.
+// The ledger of the CPUs and the accounts of the memory with their one lock, and the files that make them
+// durable: state file first, then CDI files.
 //
 // Everything that writes files runs on the worker thread; the hooks of the runtime only take the lock, for
 // microseconds (DESIGN 4). A claim that prepare() answers is in the state file and has its CDI file.
@@ -27,6 +28,7 @@
 #include "base/result.h"
 #include "cdi/directory.h"
 #include "ledger/ledger.h"
+#include "memory/accounts.h"
 #include "store/state_file.h"
 
 namespace dracpu::agent {
@@ -36,6 +38,20 @@ struct PrepareOrder {
   std::string ns;
   std::string name;
   std::vector<ledger::Request> requests;
+};
+
+struct MemoryOrder {
+  ClaimUid uid;
+  memory::ClaimFacts facts;
+};
+
+// The memory half of the books. Where memory is off it only keeps what the state file has of it.
+struct MemoryBook {
+  memory::Accounts accounts;
+  std::set<NumaNodeId> nodes_with_memory{};
+  std::map<ContainerId, std::vector<ClaimUid>> containers{};  // that run with claims
+
+  std::vector<ClaimUid> claims_without_container() const;
 };
 
 class Books {
@@ -48,7 +64,9 @@ class Books {
     std::size_t from_state = 0;
     std::size_t from_cdi = 0;
     std::size_t conflicts = 0;
-    bool stale = false;  // another driver worked since the state was written
+    std::size_t memory_claims = 0;
+    std::size_t memory_from_cdi = 0;  // of those
+    bool stale = false;               // another driver worked since the state was written
     bool new_boot = false;
     std::vector<std::string> warnings;
   };
@@ -74,6 +92,17 @@ class Books {
   Status rewrite_cdi(const ClaimUid& uid);
   // The state file as the ledger is now.
   Status save();
+  // The same steps for memory. A claim without memory of ours is answered without grants, and nothing is kept
+  // or written of it. `free_pages`: as they are now; null: not looked at.
+  std::vector<Result<memory::Claim>> prepare_memory(const std::vector<MemoryOrder>& orders,
+                                                    const memory::FreePages* free_pages);
+  std::vector<Status> unprepare_memory(const std::vector<ClaimUid>& uids);
+  // Files that other drivers wrote for all claims are taken apart.
+  std::vector<Error> rewrite_missing_memory_cdi();
+  Status rewrite_memory_cdi(const ClaimUid& uid);
+  // Amounts were read anew. Claims keep theirs.
+  void set_memory(const MemoryView& view);
+
   // CPUs came or went. Claims keep theirs.
   void set_machine(const Machine& machine);
   // Without writing: whether the state's folder lets itself be written.
@@ -91,11 +120,24 @@ class Books {
     const Locked lock(mutex_);
     return f(ledger_);
   }
+  template <typename F>
+  auto with_memory(F&& f) {
+    const Locked lock(mutex_);
+    return f(memory_);
+  }
+  // Both at once, for what is answered together.
+  template <typename F>
+  auto with_both(F&& f) {
+    const Locked lock(mutex_);
+    return f(ledger_, memory_);
+  }
 
  private:
   Result<std::optional<State>> read_state(Loaded& out);
   Status write_state();
   std::vector<Result<ledger::Claim>> prepare_distinct(const std::vector<const PrepareOrder*>& orders);
+  Status load_memory(std::map<ClaimUid, memory::Claim> own, Loaded& out);
+  void adopt_memory_files(const std::vector<cdi::FileEntry>& files, Loaded& out) DRACPU_REQUIRES(mutex_);
   void give_back(const std::set<ClaimUid>& fresh, const std::map<ClaimUid, ledger::Claim>& before);
 
   const Node& node_;
@@ -103,6 +145,7 @@ class Books {
   store::StateFile state_;
   UnknownFields unknown_;  // of the state that was loaded
   cdi::Directory cdi_;
+  cdi::ClaimFiles memory_cdi_;
   bool save_owed_ = false;
   std::size_t conflicts_ = 0;
   SaveObserver observer_;
@@ -110,6 +153,7 @@ class Books {
   std::map<ClaimUid, CpuSet> disputed_ DRACPU_GUARDED_BY(mutex_);
   std::set<ClaimUid> unconfirmed_ DRACPU_GUARDED_BY(mutex_);
   ledger::Ledger ledger_ DRACPU_GUARDED_BY(mutex_);
+  MemoryBook memory_ DRACPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace dracpu::agent

@@ -7,14 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "agent/state_codec.h"
 #include "base/file.h"
-#include "cdi/directory.h"
+#include "cdi/claim_files.h"
 #include "cdi/spec.h"
 #include "kubelet/options.h"
 #include "store/state_file.h"
@@ -24,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kClaimPrefix = "dra.k8s.io-cpu_claim-";
+constexpr std::array<const cdi::KindOfFiles*, 2> kKinds = {&cdi::kCpuFiles, &cdi::kMemoryFiles};
 constexpr std::string_view kSuffix = ".json";
 constexpr std::string_view kLeftover = ".json.new";  // base/file.h: "." before, ".new" behind
 
@@ -86,11 +88,21 @@ bool is_number(std::string_view text) {
 
 // What a CDI file of this name is, by its name; empty: none of the driver's.
 std::string what_claim_file(const std::string& name) {
-  if (const auto uid = middle_of(name, kClaimPrefix, kSuffix); uid && cdi::check_uid(ClaimUid(*uid)).ok())
-    return "CDI file of claim " + *uid;
-  if (middle_of(name, dotted(kClaimPrefix), kLeftover)) return "CDI file, half written";
-  if (name == dotted(cdi::kOldFileName) + ".new") return "CDI file, half written";
+  for (const cdi::KindOfFiles* kind : kKinds) {
+    if (const auto uid = middle_of(name, kind->prefix, kSuffix); uid && cdi::check_uid(ClaimUid(*uid)).ok())
+      return "CDI file of claim " + *uid;
+    if (middle_of(name, dotted(kind->prefix), kLeftover) || name == dotted(kind->all_claims) + ".new")
+      return "CDI file, half written";
+  }
   return {};
+}
+
+// The file of all claims of one kind, as drivers of before kept it.
+bool is_file_of_all(const fs::path& path, const cdi::KindOfFiles& kind) {
+  const std::optional<struct stat> st = look_at(path);
+  if (!st || !S_ISREG(st->st_mode)) return false;
+  const Result<std::string> text = read_file(path);
+  return text.ok() && cdi::parse_variables(*text, kind.kind).ok();
 }
 
 std::string what_metadata_file(const std::string& name, const std::vector<std::string>& drivers) {
@@ -174,6 +186,7 @@ void Cleanup::look_for_life() {
 void Cleanup::look_for_claims() {
   store::StateFile file(place_.state_file);
   const Result<State> state = load_state(file);
+  std::set<ClaimUid> known;
   const auto is_ours = [this](const std::string& driver) {
     return std::find(place_.drivers.begin(), place_.drivers.end(), driver) != place_.drivers.end();
   };
@@ -183,9 +196,15 @@ void Cleanup::look_for_claims() {
   } else if (place_.is_names_only && !is_ours(state->driver)) {
     return;  // what is on record belongs to the driver of another name
   } else {
-    for (const auto& [uid, claim] : state->claims)
+    for (const auto& [uid, claim] : state->claims) {
+      known.insert(uid);
       plan_.claims.push_back(
           fmt::format("{}/{} ({}, CPUs {})", claim.ns, claim.name, uid.get(), claim.cpus.to_string()));
+    }
+    for (const auto& [uid, claim] : state->memory) {
+      known.insert(uid);
+      plan_.claims.push_back(fmt::format("{}/{} ({}, memory)", claim.ns, claim.name, uid.get()));
+    }
     // Its sockets may not be there yet.
     if (is_held_elsewhere_ && place_.is_names_only)
       plan_.alive.push_back(
@@ -193,11 +212,13 @@ void Cleanup::look_for_claims() {
                       guard_.path().string(), state->driver));
   }
   if (place_.is_names_only) return;
-  const Result<std::vector<cdi::Entry>> files = cdi::Directory(place_.cdi_dir).list();
-  if (!files.ok()) return;  // look_at_cdi() tells
-  for (const cdi::Entry& e : *files) {
-    if (e.uid.get().empty() || (state.ok() && state->claims.contains(e.uid))) continue;
-    plan_.claims.push_back(fmt::format("{} (known by {} alone)", e.uid.get(), e.path.string()));
+  for (const cdi::KindOfFiles* kind : kKinds) {
+    const Result<std::vector<cdi::FileEntry>> files = cdi::ClaimFiles(place_.cdi_dir, *kind).list();
+    if (!files.ok()) return;  // look_at_cdi() tells
+    for (const cdi::FileEntry& e : *files) {
+      if (e.uid.get().empty() || known.contains(e.uid)) continue;
+      plan_.claims.push_back(fmt::format("{} (known by {} alone)", e.uid.get(), e.path.string()));
+    }
   }
 }
 
@@ -276,16 +297,13 @@ Status Cleanup::look_at_cdi() {
     if (place_.is_names_only) continue;
     if (std::string what = what_claim_file(name); !what.empty())
       add(path, Trace::Kind::kFile, std::move(what));
-    if (name != cdi::kOldFileName) continue;
-    const std::optional<struct stat> st = look_at(path);
-    const bool is_ours = st && S_ISREG(st->st_mode) && [&path] {
-      const Result<std::string> text = read_file(path);
-      return text.ok() && cdi::parse_spec(*text).ok();
-    }();
-    if (is_ours) {
-      add(path, Trace::Kind::kFile, "CDI file of all claims, of release 0.1.0");
-    } else {
-      keep(path, "is no CDI file of release 0.1.0");
+    for (const cdi::KindOfFiles* kind : kKinds) {
+      if (name != kind->all_claims) continue;
+      if (is_file_of_all(path, *kind)) {
+        add(path, Trace::Kind::kFile, "CDI file of all claims, of a driver of before");
+      } else {
+        keep(path, "is no CDI file of claims");
+      }
     }
   }
   return ok_status();

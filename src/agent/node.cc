@@ -93,6 +93,15 @@ Result<std::shared_ptr<const Machine>> read_machine(const Node& node) {
     }
   }
   out->layout = std::make_shared<const alloc::Layout>(out->topology);
+  if (node.config.memory.enabled) {
+    Result<std::shared_ptr<const MemoryView>> memory = read_memory_view(node, out->topology);
+    if (!memory.ok()) return std::move(memory).error();
+    out->memory = *std::move(memory);
+    for (const auto* list : {&out->memory->inventory.warnings, &out->memory->published.warnings}) {
+      for (const topology::Warning& w : *list)
+        out->warnings.push_back(fmt::format("{}: {}; {}", w.path, w.found, w.assumed));
+    }
+  }
   return std::shared_ptr<const Machine>(std::move(out));
 }
 

@@ -21,6 +21,9 @@
 #include "config/config.h"
 #include "device/device.h"
 #include "ledger/ledger.h"
+#include "memory/devices.h"
+#include "memory/discovery.h"
+#include "topology/memory.h"
 #include "topology/reader.h"
 
 namespace dracpu::agent {
@@ -31,12 +34,20 @@ struct Node {
   topology::ReadOptions files;  // where the machine's description is read
 };
 
+// The memory of the node as it was read at one moment, and what claims can have of it.
+struct MemoryView {
+  topology::MachineMemory machine;
+  memory::Inventory inventory;
+  memory::Published published;
+};
+
 struct Machine {
   topology::Topology topology;
   std::shared_ptr<const alloc::Layout> layout;
   std::vector<device::Device> devices;
-  CpuSet managed;                     // reserved ones included
-  std::vector<std::string> warnings;  // for the log
+  CpuSet managed;                            // reserved ones included
+  std::vector<std::string> warnings;         // for the log
+  std::shared_ptr<const MemoryView> memory;  // only if the configuration says so
 };
 
 // Files below `root` (empty: "/"), behind those of a sysfs overlay file (empty: none).
@@ -46,6 +57,13 @@ Result<topology::ReadOptions> machine_files(const std::filesystem::path& root,
 std::string boot_id();
 Result<Node> build_node(const config::Config& config);
 Result<std::shared_ptr<const Machine>> read_machine(const Node& node);
+// The memory alone; `topology` is the machine as known. Only if the configuration has memory on.
+Result<std::shared_ptr<const MemoryView>> read_memory_view(const Node& node,
+                                                           const topology::Topology& topology);
+// What is to hold at the start: settings that fit the machine (check_memory_settings()), and a kernel that
+// can enforce them. Success where memory is off.
+Status check_memory_settings(const Node& node, const Machine& machine);
+Status check_memory(const Node& node, const Machine& machine);
 // How claims of this node get their CPUs; keeps the layout alive.
 ledger::Picker picker_for(const Node& node, const Machine& machine);
 

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "agent/guard.h"
+#include "agent/memory_part.h"
 #include "agent/node.h"
 #include "agent/session.h"
 #include "agent/status_board.h"
@@ -60,8 +61,19 @@ Result<bool> take_lock(Guard& guard, Wake& wake, observe::HealthState& health) {
   return false;
 }
 
+Status check_alone(const std::vector<kubelet::ServerOptions>& drivers) {
+  for (const kubelet::ServerOptions& driver : drivers) {
+    Status s = kubelet::check_no_other_driver(driver);
+    if (s.ok()) continue;
+    if (driver.driver_name != memory::kDriverName) return s;
+    return std::move(s).error().while_doing(
+        fmt::format("driver name {} is already served on this node", driver.driver_name));
+  }
+  return ok_status();
+}
+
 // Waits until this process may own the node. False: asked to stop.
-Result<bool> become_owner(const kubelet::ServerOptions& kubelet_options, Guard& guard, Wake& wake,
+Result<bool> become_owner(const std::vector<kubelet::ServerOptions>& drivers, Guard& guard, Wake& wake,
                           observe::Metrics& metrics, observe::HealthState& health) {
   Result<bool> taken = take_lock(guard, wake, health);
   if (!taken.ok() || !*taken) return taken;
@@ -69,7 +81,7 @@ Result<bool> become_owner(const kubelet::ServerOptions& kubelet_options, Guard& 
   while (!wake.stop_requested()) {
     health.beat("main");
     // A driver that takes no lock (RULINGS 4).
-    const Status alone = kubelet::check_no_other_driver(kubelet_options);
+    const Status alone = check_alone(drivers);
     if (alone.ok()) {
       metrics.owner.set(1);
       health.set_owner();
@@ -154,6 +166,10 @@ void log_machine(const Node& node, const Machine& machine) {
   for (const device::Device& d : machine.devices) {
     log_info(2, "Device", {{"device", d.name}, {"cpus", d.cpus.to_string()}});
   }
+  if (machine.memory) {
+    for (const memory::Offer& o : machine.memory->published.offers)
+      log_info(2, "Memory device", {{"device", o.device}, {"size", memory::text_of(o.capacity)}});
+  }
   log_info(0, "Machine read",
            {{"node", node.name},
             {"cpus", machine.topology.usable.to_string()},
@@ -182,10 +198,16 @@ int run(const config::Config& config) {
   health.let_standby_be_ready(config.observe.standby_ready);
   health.expect_beat("main", kMainBeat);
 
-  const kubelet::ServerOptions kubelet_options = server_options(config);
-  if (Status s = kubelet::check_options(kubelet_options); !s.ok()) {
-    log_error("Cannot start", s.error());
-    return 1;
+  std::vector<kubelet::ServerOptions> drivers{server_options(config)};
+  if (config.memory.enabled) {
+    drivers.push_back(memory_server_options(config));
+    metrics.memory = std::make_unique<observe::MemoryMetrics>();
+  }
+  for (const kubelet::ServerOptions& driver : drivers) {
+    if (Status s = kubelet::check_options(driver); !s.ok()) {
+      log_error("Cannot start", s.error());
+      return 1;
+    }
   }
   Node node;
   std::shared_ptr<const Machine> machine;
@@ -193,7 +215,8 @@ int run(const config::Config& config) {
     Result<Node> built = build_node(config);
     if (!built.ok()) return std::move(built).error();
     node = *std::move(built);
-    return read_again(node, machine);
+    if (Status s = read_again(node, machine); !s.ok()) return s;
+    return check_memory(node, *machine);
   });
   if (!read.ok()) {
     log_error("Cannot start", read.error());
@@ -216,7 +239,7 @@ int run(const config::Config& config) {
   for (;;) {
     Result<bool> owner = false;
     const Status guarded = timed_step(metrics, "guard", [&]() -> Status {
-      owner = become_owner(kubelet_options, guard, **wake, metrics, health);
+      owner = become_owner(drivers, guard, **wake, metrics, health);
       return owner.ok() ? ok_status() : Status(owner.error());
     });
     if (!guarded.ok()) {

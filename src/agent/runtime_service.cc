@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "agent/memory_hooks.h"
 #include "agent/runtime_settings.h"
 #include "base/strings.h"
 #include "observe/log.h"
@@ -67,7 +68,13 @@ bool takes_unsolicited_updates(std::string_view nri_version) {
 
 RuntimeService::RuntimeService(const Node& node, Books& books, Worker& worker, observe::Metrics& metrics,
                                Hooks hooks)
-    : node_(node), books_(books), worker_(worker), metrics_(metrics), hooks_(std::move(hooks)) {}
+    : node_(node),
+      books_(books),
+      worker_(worker),
+      metrics_(metrics),
+      hooks_(std::move(hooks)),
+      serves_memory_(node.config.memory.enabled),
+      policy_(memory_policy(node.config)) {}
 
 void RuntimeService::set_push(Push push) {
   const Locked lock(mutex_);
@@ -124,7 +131,43 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_synchronize(
             {"exclusive", result.exclusive},
             {"shared", result.shared},
             {"updates", result.updates.size()}});
-  return to_wire(std::move(result.updates));
+  std::vector<nri::ContainerUpdate> updates = to_wire(std::move(result.updates));
+  if (serves_memory_) synchronize_memory(op, containers, updates);
+  return updates;
+}
+
+void RuntimeService::synchronize_memory(const std::string& op,
+                                        const std::vector<nri::ContainerInfo>& containers,
+                                        std::vector<nri::ContainerUpdate>& updates) {
+  const memory::Synchronized result =
+      books_.with_memory([&](MemoryBook& m) { return synchronize(m, containers, policy_); });
+  for (const memory::SyncFinding& f : result.findings) {
+    const nri::ContainerInfo& c = containers[f.index];
+    log_warning("Container's memory claims do not count", {{"opID", op},
+                                                           {"pod", pod_name_of(c)},
+                                                           {"container", c.name},
+                                                           {"containerID", c.id.get()},
+                                                           {"err", f.what.text}});
+    refused(c, "ContainerNotPinned", "its memory claims do not count: " + f.what.text);
+  }
+  for (const memory::SyncUpdate& u : result.updates) {
+    const nri::ContainerInfo& c = containers[u.index];
+    log_warning("Container was not on its claims' memory; it is put right",
+                {{"opID", op},
+                 {"pod", pod_name_of(c)},
+                 {"container", c.name},
+                 {"wasMems", c.memory.mems},
+                 {"memory", text_of(u.adjustment)}});
+    merge(updates, c.id, u.adjustment);
+  }
+  if (!result.without_limit.empty()) {
+    advise(
+        observe::Advice{"runtime-hugetlb",
+                        fmt::format("{} running containers with hugepage claims have no hugepage limit: set "
+                                    "disable_hugetlb_controller to false in the container runtime",
+                                    result.without_limit.size())});
+  }
+  if (!result.bound.empty()) worker_.post([this] { (void)books_.save(); });
 }
 
 void RuntimeService::on_synchronized() {
@@ -206,19 +249,41 @@ Status RuntimeService::may_prepare() const {
   return ok_status();
 }
 
+// Nothing is changed unless both halves stand.
+Result<RuntimeService::Created> RuntimeService::place(const nri::ContainerInfo& container) {
+  memory::Refusal why{};
+  bool is_of_memory = false;
+  Result<Created> out = books_.with_both([&](ledger::Ledger& l, MemoryBook& m) -> Result<Created> {
+    Created made;
+    if (serves_memory_) {
+      Result<memory::Placement> memory =
+          memory::place(m.accounts, memory_facts_of(container), m.nodes_with_memory, policy_, &why);
+      is_of_memory = !memory.ok();
+      if (!memory.ok()) return std::move(memory).error();
+      made.memory = *std::move(memory);
+    }
+    Result<ledger::Placement> cpus = l.create(facts_of(container));
+    if (!cpus.ok()) return std::move(cpus).error();
+    made.cpus = *std::move(cpus);
+    made.new_owner = settle(m, container, made.memory.claims) || made.cpus.new_owner;
+    return made;
+  });
+  if (is_of_memory) metrics_.memory->container_rejections_total.inc(rejection_of(why));
+  return out;
+}
+
 Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& container, Deadline deadline) {
   const std::string op = observe::new_op_id();
   const auto begun = Deadline::Clock::now();
-  Result<ledger::Placement> placed =
-      books_.with_ledger([&](ledger::Ledger& l) { return l.create(facts_of(container)); });
+  Result<Created> made = place(container);
   const auto took = Deadline::Clock::now() - begun;
   const std::string pod = pod_name_of(container);
   note_margin("CreateContainer", deadline);
   // With the policies `none` the kubelet asks for no CPUs and no nodes.
   if (!container.cpus.empty()) advise(advice_on_cpu_manager(container.cpus));
-  if (!container.mems.empty()) advise(advice_on_memory_manager(container.mems));
-  if (!placed.ok()) {
-    metrics_.containers_refused_total.inc(name_of(placed.error().code));
+  if (!container.memory.mems.empty()) advise(advice_on_memory_manager(container.memory.mems));
+  if (!made.ok()) {
+    metrics_.containers_refused_total.inc(name_of(made.error().code));
     metrics_.nri_create_container_duration_seconds.observe(observe::Outcome::kError,
                                                            observe::AllocationMode::kUnknown, seconds(took));
     log_info(0, "Container refused",
@@ -227,14 +292,15 @@ Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& co
               {"podUID", container.pod_uid.get()},
               {"container", container.name},
               {"containerID", container.id.get()},
-              {"reason", name_of(placed.error().code)},
-              {"err", placed.error().text}});
-    refused(container, "ContainerRefused", placed.error().text);
-    return std::move(placed).error();
+              {"reason", name_of(made.error().code)},
+              {"err", made.error().text}});
+    refused(container, "ContainerRefused", made.error().text);
+    return std::move(made).error();
   }
+  ledger::Placement* const placed = &made->cpus;
   metrics_.nri_create_container_duration_seconds.observe(observe::Outcome::kSuccess, mode_of(placed->kind),
                                                          seconds(took));
-  if (placed->new_owner) worker_.post([this] { (void)books_.save(); });
+  if (made->new_owner) worker_.post([this] { (void)books_.save(); });
   if (observe::log_enabled(2)) {
     log_info(2,
              placed->kind == ledger::Kind::kExclusive ? "Container pinned" : "Container in the shared pool",
@@ -246,7 +312,16 @@ Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& co
               {"cpus", placed->cpus.to_string()},
               {"updates", placed->updates.size()}});
   }
+  if (!made->memory.claims.empty()) {
+    log_info(2, "Container's memory pinned",
+             {{"opID", op},
+              {"pod", pod},
+              {"container", container.name},
+              {"containerID", container.id.get()},
+              {"memory", text_of(made->memory.adjustment)}});
+  }
   nri::CreateAnswer answer;
+  answer.memory = to_wire(made->memory.adjustment);
   answer.cpus = std::move(placed->cpus);
   answer.updates = to_wire(std::move(placed->updates));
   return answer;
@@ -254,13 +329,20 @@ Result<nri::CreateAnswer> RuntimeService::on_create(const nri::ContainerInfo& co
 
 Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_update(const nri::ContainerInfo& container,
                                                                     Deadline deadline) {
-  std::optional<CpuSet> cpus =
-      books_.with_ledger([&](const ledger::Ledger& l) { return l.placement_of(container.id); });
+  memory::Adjustment memory;
+  std::optional<CpuSet> cpus = books_.with_both([&](const ledger::Ledger& l, const MemoryBook& m) {
+    if (serves_memory_) memory = correction(m, container, policy_);
+    return l.placement_of(container.id);
+  });
   note_margin("UpdateContainer", deadline);
-  if (!cpus || cpus->empty()) return std::vector<nri::ContainerUpdate>{};
-  log_info(4, "Container keeps its CPUs through an update",
-           {{"pod", pod_name_of(container)}, {"container", container.name}, {"cpus", cpus->to_string()}});
-  return std::vector<nri::ContainerUpdate>{{container.id, *std::move(cpus)}};
+  std::vector<nri::ContainerUpdate> out;
+  if (cpus && !cpus->empty()) {
+    log_info(4, "Container keeps its CPUs through an update",
+             {{"pod", pod_name_of(container)}, {"container", container.name}, {"cpus", cpus->to_string()}});
+    out.push_back({container.id, *std::move(cpus)});
+  }
+  merge(out, container.id, memory);
+  return out;
 }
 
 Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_stop(const nri::ContainerInfo& container,
@@ -271,10 +353,11 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_stop(const nri::Con
     std::optional<ledger::Kind> kind;
     std::vector<ledger::Update> updates;
   };
-  Ended ended = books_.with_ledger([&](ledger::Ledger& l) {
+  Ended ended = books_.with_both([&](ledger::Ledger& l, MemoryBook& m) {
     Ended e;
     e.kind = l.kind_of(container.id);
     l.remove(container.id);
+    m.containers.erase(container.id);
     if (carry) {
       e.updates = l.stale(kGrowthBatch);
       l.note_told(e.updates);
@@ -295,9 +378,10 @@ Result<std::vector<nri::ContainerUpdate>> RuntimeService::on_stop(const nri::Con
 
 void RuntimeService::on_remove(const nri::ContainerInfo& container) {
   const auto begun = Deadline::Clock::now();
-  const std::optional<ledger::Kind> kind = books_.with_ledger([&](ledger::Ledger& l) {
+  const std::optional<ledger::Kind> kind = books_.with_both([&](ledger::Ledger& l, MemoryBook& m) {
     const std::optional<ledger::Kind> k = l.kind_of(container.id);
     l.remove(container.id);
+    m.containers.erase(container.id);
     return k;
   });
   if (!kind) return;
@@ -310,8 +394,11 @@ void RuntimeService::on_remove(const nri::ContainerInfo& container) {
 
 void RuntimeService::on_not_applied(const std::optional<ContainerId>& created,
                                     const std::vector<ContainerId>& updated) {
-  books_.with_ledger([&](ledger::Ledger& l) {
-    if (created) l.remove(*created);
+  books_.with_both([&](ledger::Ledger& l, MemoryBook& m) {
+    if (created) {
+      l.remove(*created);
+      m.containers.erase(*created);
+    }
     l.forget_told(updated);
   });
   if (!updated.empty()) pool_grew();

@@ -20,6 +20,7 @@
 #include "agent/pod_events.h"
 #include "agent/worker.h"
 #include "base/mutex.h"
+#include "memory/adjust.h"
 #include "nri/plugin.h"
 #include "observe/health.h"
 #include "observe/metrics.h"
@@ -69,6 +70,14 @@ class RuntimeService final : public nri::Handler {
   void pool_grew();
 
  private:
+  struct Created {
+    ledger::Placement cpus;
+    memory::Placement memory;
+    bool new_owner = false;
+  };
+  Result<Created> place(const nri::ContainerInfo& container);
+  void synchronize_memory(const std::string& op, const std::vector<nri::ContainerInfo>& containers,
+                          std::vector<nri::ContainerUpdate>& updates);
   void note_margin(std::string_view hook, Deadline deadline);
   void refused(const nri::ContainerInfo& container, std::string_view reason, const std::string& text);
   void repinned(const std::string& op, const nri::ContainerInfo& container);
@@ -81,6 +90,8 @@ class RuntimeService final : public nri::Handler {
   Worker& worker_;
   observe::Metrics& metrics_;
   Hooks hooks_;
+  const bool serves_memory_;
+  const memory::Policy policy_;
   std::atomic<bool> synchronized_{false};
   std::atomic<bool> push_is_safe_{false};
   std::atomic<bool> in_doubt_{false};

@@ -59,7 +59,7 @@ TEST(RuntimeSettings, AreFoundInWhatTheRuntimeSays) {
     c.pod_name = c.name = id;
     c.env = std::move(env);
     c.cpus = std::move(cpus);
-    c.mems = std::move(mems);
+    c.memory.mems = std::move(mems);
     return c;
   };
   service.on_configure({"containerd", "v2.1.4", "v0.12.3", milliseconds(300)});

@@ -86,6 +86,7 @@ OwnerFacts Session::owner_facts() {
   OwnerFacts out;
   out.machine = watch_.machine();
   out.runtime = runtime_.runtime();
+  if (memory_) out.memory = books_.with_memory(memory_status);
   books_.with_ledger([&](const ledger::Ledger& l) {
     out.pool = l.pool();
     out.shared_containers = l.shared_containers();
@@ -135,8 +136,14 @@ Status Session::start_files() {
             {"conflicts", loaded->conflicts},
             {"stale", loaded->stale},
             {"newBoot", loaded->new_boot}});
+  if (loaded->memory_claims > 0) {
+    log_info(0, "Memory claims loaded",
+             {{"claims", loaded->memory_claims}, {"fromCDI", loaded->memory_from_cdi}});
+  }
   // A write costs two syncs: only when what is on disk is not what we hold.
-  return loaded->from_cdi > 0 || loaded->new_boot || !loaded->warnings.empty() ? books_.save() : ok_status();
+  return loaded->from_cdi > 0 || loaded->memory_from_cdi > 0 || loaded->new_boot || !loaded->warnings.empty()
+             ? books_.save()
+             : ok_status();
 }
 
 TellPod Session::tell_pod() {
@@ -161,8 +168,11 @@ void Session::post_event(std::string path, std::string body) {
 }
 
 void Session::rewrite_cdi() {
-  for (const Error& e : books_.rewrite_missing_cdi())
-    log_error("CDI file not written; its container cannot start", e);
+  std::vector<Error> failed = books_.rewrite_missing_cdi();
+  if (node_.config.memory.enabled) {
+    for (Error& e : books_.rewrite_missing_memory_cdi()) failed.push_back(std::move(e));
+  }
+  for (const Error& e : failed) log_error("CDI file not written; its container cannot start", e);
 }
 
 Status Session::start_api() {
@@ -275,6 +285,41 @@ bool Session::wait_for_runtime() {
   return !wake_.stop_requested();
 }
 
+ClaimReader Session::claim_reader() {
+  return [this](const std::string& ns, const std::string& name, Deadline deadline,
+                std::function<void(Result<kube::Claim>)> done) {
+    kube::get_claim(*client_, ns, name, deadline, std::move(done));
+  };
+}
+
+void Session::start_services() {
+  ClaimService::Hooks hooks;
+  hooks.may_prepare = [this] { return runtime_.may_prepare(); };
+  hooks.pool_grew = [this] { runtime_.pool_grew(); };
+  hooks.tell_pod = tell_pod();
+  hooks.refused = note_refusal();
+  hooks.registration = [this](bool registered, const std::string& error) {
+    on_registration(registered, error);
+  };
+  claims_ = std::make_unique<ClaimService>(
+      node_, watch_.machine(), books_, worker_, claim_reader(),
+      [this](const kube::DeviceName& device, Deadline deadline,
+             std::function<void(Result<std::vector<std::string>>)> done) {
+        kube::get_attribute(*client_, node_.name, device, "resource.kubernetes.io/pcieRoot", deadline,
+                            std::move(done));
+      },
+      metrics_, std::move(hooks));
+  const std::shared_ptr<const MemoryView> memory = watch_.machine()->memory;
+  if (!memory) return;
+  MemoryService::Hooks memory_hooks;
+  memory_hooks.may_prepare = [this] { return runtime_.may_prepare(); };
+  memory_hooks.tell_pod = tell_pod();
+  memory_hooks.refused = note_refusal();
+  memory_ = std::make_unique<MemoryPart>(node_, memory, books_, worker_, wake_, metrics_, health_,
+                                         std::move(memory_hooks), claim_reader());
+  memory_->start_publisher(*client_);
+}
+
 TermEnd Session::serve() {
   health_.set_failed("nri", "not connected yet");
   health_.set_failed("kubelet", "not registered yet");
@@ -286,27 +331,7 @@ TermEnd Session::serve() {
       return TermEnd::kFatal;
     }
   }
-  ClaimService::Hooks hooks;
-  hooks.may_prepare = [this] { return runtime_.may_prepare(); };
-  hooks.pool_grew = [this] { runtime_.pool_grew(); };
-  hooks.tell_pod = tell_pod();
-  hooks.refused = note_refusal();
-  hooks.registration = [this](bool registered, const std::string& error) {
-    on_registration(registered, error);
-  };
-  claims_ = std::make_unique<ClaimService>(
-      node_, watch_.machine(), books_, worker_,
-      [this](const std::string& ns, const std::string& name, Deadline deadline,
-             std::function<void(Result<kube::Claim>)> done) {
-        kube::get_claim(*client_, ns, name, deadline, std::move(done));
-      },
-      [this](const kube::DeviceName& device, Deadline deadline,
-             std::function<void(Result<std::vector<std::string>>)> done) {
-        kube::get_attribute(*client_, node_.name, device, "resource.kubernetes.io/pcieRoot", deadline,
-                            std::move(done));
-      },
-      metrics_, std::move(hooks));
-
+  start_services();
   board_.set_source([this] { return owner_facts(); });
   bool connected = false;
   (void)timed_step(metrics_, "runtime", [&] {
@@ -316,11 +341,17 @@ TermEnd Session::serve() {
   });
   if (wake_.stop_requested()) return TermEnd::kStop;
   if (!connected) return TermEnd::kStepBack;
-  if (Status s = timed_step(metrics_, "kubelet", [this] { return start_kubelet(); }); !s.ok()) {
+  if (Status s = timed_step(metrics_, "kubelet",
+                            [this] {
+                              if (Status cpus = start_kubelet(); !cpus.ok()) return cpus;
+                              return memory_ ? memory_->start_kubelet() : ok_status();
+                            });
+      !s.ok()) {
     log_error("Cannot start", s.error());
     return TermEnd::kFatal;
   }
   publish();
+  if (memory_) memory_->publish();
   worker_.post([this] { rewrite_cdi(); });  // what the running containers decided
   next_lost_check_ = Clock::now();
   while (!wake_.stop_requested()) {
@@ -341,11 +372,12 @@ bool Session::still_alone() {
     metrics_.foreign_owner_total.inc();
     return false;
   }
-  if (server_ && server_->sockets_replaced()) {
+  const bool is_memory = memory_ && memory_->sockets_replaced();
+  if (is_memory || (server_ && server_->sockets_replaced())) {
     log_error("Stepping back",
               make_error(Errc::kConflict,
                          "the kubelet sockets of {} were replaced; another driver runs on this node",
-                         node_.config.publish.driver_name));
+                         is_memory ? std::string(memory::kDriverName) : node_.config.publish.driver_name));
     metrics_.foreign_owner_total.inc();
     return false;
   }
@@ -361,8 +393,12 @@ void Session::tick(Clock::time_point now) {
   report_config_conflict();
   if (now >= next_lost_check_) {
     next_lost_check_ = now + (books_.has_unconfirmed() ? kUnconfirmedCheck : kLostCheck);
-    worker_.post([this] { claims_->collect_lost_claims(); });
+    worker_.post([this] {
+      claims_->collect_lost_claims();
+      if (memory_) memory_->collect_lost_claims();
+    });
   }
+  if (memory_) memory_->tick(now, watch_.machine()->topology);
   const std::size_t stale = books_.with_ledger([](const ledger::Ledger& l) { return l.stale_count(); });
   if (stale == 0) stale_since_ = Clock::time_point{};
   if (stale > 0 && stale_since_ == Clock::time_point{}) stale_since_ = now;
@@ -446,7 +482,9 @@ void Session::stop() {
   board_.set_source({});
   // Start order backwards. The kubelet's running calls and the runtime's running hook may finish.
   if (publisher_) publisher_->stop();
+  if (memory_) memory_->stop_publisher();
   if (server_) server_->stop();
+  if (memory_) memory_->stop_server();
   if (plugin_) plugin_->stop();
   worker_.stop();
   health_.set_failed("kubelet", "stopping");

@@ -23,6 +23,7 @@
 #include "agent/claim_service.h"
 #include "agent/guard.h"
 #include "agent/machine_watch.h"
+#include "agent/memory_part.h"
 #include "agent/node.h"
 #include "agent/pod_events.h"
 #include "agent/registration_timer.h"
@@ -67,6 +68,8 @@ class Session {
   void start_runtime();
   Status start_kubelet();
   void publish();
+  ClaimReader claim_reader();
+  void start_services();
   void look_at_machine();
   void report_lost_cpus();
   void report_config_conflict();
@@ -115,6 +118,8 @@ class Session {
   Worker worker_;
   RuntimeService runtime_;
   std::unique_ptr<ClaimService> claims_;
+  std::unique_ptr<MemoryPart>
+      memory_;  // only where memory is on; its answers outlive the client, its peers not
   std::unique_ptr<kube::HttpClient> client_;
   PodEvents events_;
   std::unique_ptr<kube::SlicePublisher> publisher_;

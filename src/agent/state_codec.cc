@@ -3,77 +3,13 @@
 
 #include "agent/state_codec.h"
 
-#include <algorithm>
 #include <boost/json.hpp>
-#include <initializer_list>
+
+#include "agent/state_json.h"
 
 namespace dracpu::agent {
 namespace json = boost::json;
 namespace {
-
-Error bad(std::string_view path, std::string_view what) {
-  return make_error(Errc::kCorrupt, "{}: {}", path, what);
-}
-
-Result<std::string> text(const json::object& object, std::string_view key, std::string_view path) {
-  const json::value* v = object.if_contains(key);
-  if (v == nullptr || !v->is_string()) return bad(fmt::format("{}.{}", path, key), "expected a string");
-  return std::string(v->get_string().c_str(), v->get_string().size());
-}
-
-// The members of `object` that are not in `known`.
-json::object others(const json::object& object, std::initializer_list<std::string_view> known) {
-  json::object out;
-  for (const json::key_value_pair& member : object) {
-    if (std::find(known.begin(), known.end(), std::string_view(member.key())) == known.end())
-      out.emplace(member.key(), member.value());
-  }
-  return out;
-}
-
-// What is not known of a claim; of its results by place, with the names that tell whether the place is still
-// of the same result.
-std::string unknown_of(const json::object& claim) {
-  json::object out = others(claim, {"uid", "namespace", "name", "cpus", "owner", "preparedAt", "results"});
-  const json::value* results = claim.if_contains("results");
-  json::array kept;
-  bool any = false;
-  if (results != nullptr) {
-    for (const json::value& r : results->get_array()) {
-      json::object rest = others(r.get_object(), {"request", "pool", "device", "shareID", "cpus"});
-      any = any || !rest.empty();
-      rest["request"] = r.at("request");
-      rest["device"] = r.at("device");
-      kept.emplace_back(std::move(rest));
-    }
-  }
-  if (any) out["results"] = std::move(kept);
-  return out.empty() ? "" : json::serialize(out);
-}
-
-void add_missing(json::object& to, const json::object& from) {
-  for (const json::key_value_pair& member : from) {
-    if (!to.contains(member.key())) to.emplace(member.key(), member.value());
-  }
-}
-
-// Puts back what unknown_of() kept.
-void put_back(json::object& claim, const std::string& text) {
-  json::error_code ec;
-  const json::value kept = json::parse(text, ec);
-  if (ec || !kept.is_object()) return;
-  const json::value* old = kept.get_object().if_contains("results");
-  json::array& results = claim["results"].get_array();
-  if (old != nullptr && old->get_array().size() == results.size()) {
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      const json::object& from = old->get_array()[i].get_object();
-      json::object& to = results[i].get_object();
-      if (from.at("request") == to.at("request") && from.at("device") == to.at("device"))
-        add_missing(to, from);
-    }
-  }
-  add_missing(claim, kept.get_object());
-}
 
 Result<ledger::Grant> decode_grant(const json::value& value, std::string_view path) {
   if (!value.is_object()) return bad(path, "expected an object");
@@ -85,11 +21,7 @@ Result<ledger::Grant> decode_grant(const json::value& value, std::string_view pa
     if (!got.ok()) return std::move(got).error();
     *to = *std::move(got);
   }
-  if (object.contains("shareID")) {
-    Result<std::string> share = text(object, "shareID", path);
-    if (!share.ok()) return std::move(share).error();
-    out.share_id = *std::move(share);
-  }
+  if (Status s = optional_text(object, "shareID", path, out.share_id); !s.ok()) return std::move(s).error();
   const json::value* cpus = object.if_contains("cpus");
   if (cpus == nullptr || !cpus->is_int64() || cpus->get_int64() < 0) {
     return bad(fmt::format("{}.cpus", path), "expected a number");
@@ -116,14 +48,7 @@ Result<std::pair<ClaimUid, ledger::Claim>> decode_claim(const json::value& value
   claim.name = *std::move(name);
   claim.cpus = *std::move(cpus);
   claim.committed = true;
-  if (const json::value* owner = object.if_contains("owner"); owner != nullptr) {
-    if (!owner->is_object()) return bad(path + ".owner", "expected an object");
-    Result<std::string> pod = text(owner->get_object(), "podUID", path + ".owner");
-    if (!pod.ok()) return std::move(pod).error();
-    Result<std::string> container = text(owner->get_object(), "container", path + ".owner");
-    if (!container.ok()) return std::move(container).error();
-    claim.owner = ledger::Owner{PodUid(*std::move(pod)), *std::move(container)};
-  }
+  if (Status s = decode_owner(object, path, claim.owner); !s.ok()) return std::move(s).error();
   if (const json::value* at = object.if_contains("preparedAt"); at != nullptr) {
     if (!at->is_int64()) return bad(path + ".preparedAt", "expected a number");
     claim.prepared_at = at->get_int64();
@@ -140,6 +65,22 @@ Result<std::pair<ClaimUid, ledger::Claim>> decode_claim(const json::value& value
   return std::pair{ClaimUid(*std::move(uid)), std::move(claim)};
 }
 
+Status decode_memory(const json::object& object, State& out) {
+  const json::value* claims = object.if_contains("memoryClaims");
+  if (claims == nullptr) return ok_status();
+  if (!claims->is_array()) return bad("state.memoryClaims", "expected an array");
+  for (std::size_t i = 0; i < claims->get_array().size(); ++i) {
+    const std::string path = fmt::format("state.memoryClaims[{}]", i);
+    Result<std::pair<ClaimUid, memory::Claim>> claim = decode_memory_claim(claims->get_array()[i], path);
+    if (!claim.ok()) return std::move(claim).error();
+    const ClaimUid uid = claim->first;
+    if (std::string rest = unknown_of_memory_claim(claims->get_array()[i].get_object()); !rest.empty())
+      out.unknown.memory.emplace(uid, std::move(rest));
+    if (!out.memory.insert(*std::move(claim)).second) return bad(path + ".uid", "the claim is there twice");
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 std::string encode_state(const State& state) {
@@ -147,10 +88,7 @@ std::string encode_state(const State& state) {
   for (const auto& [uid, claim] : state.claims) {
     json::object object{
         {"uid", uid.get()}, {"namespace", claim.ns}, {"name", claim.name}, {"cpus", claim.cpus.to_string()}};
-    if (claim.owner) {
-      object["owner"] =
-          json::object{{"podUID", claim.owner->pod.get()}, {"container", claim.owner->container}};
-    }
+    encode_owner(claim.owner, object);
     if (claim.prepared_at != 0) object["preparedAt"] = claim.prepared_at;
     json::array results;
     for (const ledger::Grant& g : claim.grants) {
@@ -167,6 +105,16 @@ std::string encode_state(const State& state) {
                    {"node", state.node},
                    {"driver", state.driver},
                    {"claims", std::move(claims)}};
+  if (!state.memory.empty()) {
+    json::array memory;
+    for (const auto& [uid, claim] : state.memory) {
+      json::object object = encode_memory_claim(uid, claim);
+      if (const auto kept = state.unknown.memory.find(uid); kept != state.unknown.memory.end())
+        put_back(object, kept->second);
+      memory.push_back(std::move(object));
+    }
+    out["memoryClaims"] = std::move(memory);
+  }
   if (!state.unknown.top.empty()) {
     json::error_code ec;
     const json::value kept = json::parse(state.unknown.top, ec);
@@ -195,11 +143,16 @@ Result<State> decode_state(std::string_view text_in) {
     Result<std::pair<ClaimUid, ledger::Claim>> claim = decode_claim(claims->get_array()[i], path);
     if (!claim.ok()) return std::move(claim).error();
     const ClaimUid uid = claim->first;
-    if (std::string rest = unknown_of(claims->get_array()[i].get_object()); !rest.empty())
+    if (std::string rest = unknown_of(claims->get_array()[i].get_object(),
+                                      {"uid", "namespace", "name", "cpus", "owner", "preparedAt", "results"},
+                                      {"request", "pool", "device", "shareID", "cpus"});
+        !rest.empty())
       out.unknown.claims.emplace(uid, std::move(rest));
     if (!out.claims.insert(*std::move(claim)).second) return bad(path + ".uid", "the claim is there twice");
   }
-  if (const json::object rest = others(object, {"bootID", "node", "driver", "claims"}); !rest.empty())
+  if (Status s = decode_memory(object, out); !s.ok()) return std::move(s).error();
+  if (const json::object rest = others(object, {"bootID", "node", "driver", "claims", "memoryClaims"});
+      !rest.empty())
     out.unknown.top = json::serialize(rest);
   return out;
 }

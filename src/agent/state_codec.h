@@ -4,7 +4,8 @@
 // The ledger's claims as JSON, the payload of the state file.
 //
 // {"bootID":…,"node":…,"driver":…,"claims":[{"uid","namespace","name","cpus","owner":{"podUID","container"},
-//  "preparedAt":seconds since 1970,"results":[{"request","pool","device","shareID","cpus"}]}]}
+//  "preparedAt":seconds since 1970,"results":[{"request","pool","device","shareID","cpus"}]}],
+//  "memoryClaims":[…]}, the last only where there are some (state_json.h).
 // Fields that this release does not know, of a later minor version, are kept as text and written back.
 // Errors  kCorrupt names the JSON path that is missing or has the wrong type.
 // Threads Pure, but for load_state(), which is as the file's load().
@@ -19,6 +20,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "ledger/ledger.h"
+#include "memory/accounts.h"
 #include "store/state_file.h"
 
 namespace dracpu::agent {
@@ -27,6 +29,7 @@ namespace dracpu::agent {
 struct UnknownFields {
   std::string top;
   std::map<ClaimUid, std::string> claims;
+  std::map<ClaimUid, std::string> memory;  // of claims on memory
 };
 
 struct State {
@@ -34,6 +37,7 @@ struct State {
   std::string node;
   std::string driver;
   std::map<ClaimUid, ledger::Claim> claims;
+  std::map<ClaimUid, memory::Claim> memory{};
   UnknownFields unknown{};
 };
 

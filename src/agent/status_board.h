@@ -40,6 +40,17 @@ struct StatusClaim {
   std::int64_t prepared_at = 0;  // seconds since 1970; 0: not known
 };
 
+// Memory of one kind on one NUMA node.
+struct StatusMemory {
+  std::string resource;  // "memory", "hugepages-2Mi"
+  int node = 0;
+  std::string capacity;  // "57132Mi"
+  std::string held;
+  std::string left;
+  bool is_healthy = true;
+  std::vector<std::string> claims;  // "namespace/name: 64Mi"
+};
+
 // The same again counts, and moves to the front.
 struct Refusal {
   std::chrono::system_clock::time_point last;
@@ -54,8 +65,9 @@ struct OwnerFacts {
   CpuSet pool;
   std::vector<StatusClaim> claims;
   std::size_t shared_containers = 0;
-  std::size_t stale_containers = 0;  // to be told a wider or narrower pool
-  std::string runtime;               // "containerd v2.1.4, NRI v0.12.0"; empty: not connected
+  std::size_t stale_containers = 0;    // to be told a wider or narrower pool
+  std::string runtime;                 // "containerd v2.1.4, NRI v0.12.0"; empty: not connected
+  std::vector<StatusMemory> memory{};  // empty where memory is off
 };
 
 struct StatusFacts {

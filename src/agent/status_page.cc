@@ -150,6 +150,7 @@ class Page {
       question(*facts_.owner);
       picture(*facts_.owner);
       claims(*facts_.owner);
+      if (!facts_.owner->memory.empty()) memory(facts_.owner->memory);
     } else {
       out_ +=
           "<p class=\"answer\">This process does not serve the node now; the checks below say why. Claims "
@@ -284,6 +285,20 @@ class Page {
            o.stale_containers == 0
                ? ""
                : fmt::format("; {} still to be told of a change", plural(o.stale_containers, "container")));
+  }
+
+  void memory(const std::vector<StatusMemory>& spans) {
+    out_ +=
+        "<h2>Memory</h2>\n<div class=\"wide\"><table><thead><tr><th>kind</th><th>NUMA node</th><th>for "
+        "claims</th><th>held</th><th>left</th><th>claims</th></tr></thead><tbody>\n";
+    for (const StatusMemory& s : spans) {
+      std::string claims;
+      for (const std::string& c : s.claims) claims += (claims.empty() ? "" : ", ") + c;
+      append("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}{}</td><td>{}</td><td class=\"text\">{}</td></tr>\n",
+             Escaped{s.resource}, s.node, s.capacity, s.held,
+             s.is_healthy ? "" : " <span class=\"bad\">more than there is</span>", s.left, Escaped{claims});
+    }
+    out_ += "</tbody></table></div>\n";
   }
 
   void peers() {

@@ -40,6 +40,13 @@ using PodUid = Id<struct PodUidTag, std::string>;              // metadata.uid o
 using PodSandboxId = Id<struct PodSandboxIdTag, std::string>;  // the runtime's id of a sandbox
 using ContainerId = Id<struct ContainerIdTag, std::string>;    // the runtime's id of a container
 
+// The logical container: the same through restarts.
+struct Owner {
+  PodUid pod;
+  std::string container;
+  friend auto operator<=>(const Owner&, const Owner&) = default;
+};
+
 }  // namespace dracpu
 
 template <typename Tag, typename Rep>

@@ -137,7 +137,7 @@ TEST_F(CdiDirectory, RefusesUidsThatAreNone) {
            {"quote, which would end the JSON text", "a\"b", "other than"},
            {"new line", "a\nb", "a\\nb"},
            {"not ASCII", "\xc3\xa4", "other than"},
-           {"too long", std::string(225, 'a'), "has 225 characters, more than 224"},
+           {"too long", std::string(222, 'a'), "has 222 characters, more than 221"},
        }) {
     SCOPED_TRACE(c.about);
     const ClaimUid uid(c.uid);
@@ -149,7 +149,7 @@ TEST_F(CdiDirectory, RefusesUidsThatAreNone) {
     }
   }
   EXPECT_FALSE(fs::exists(root_));
-  const ClaimUid longest(std::string(224, 'a'));
+  const ClaimUid longest(std::string(221, 'a'));
   EXPECT_TRUE(cdi.write_claim(longest, CpuSet{1}).ok());
   ASSERT_EQ(listed().size(), 1U);
   EXPECT_EQ(listed().front().uid, longest);

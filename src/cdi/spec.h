@@ -22,19 +22,32 @@
 
 namespace dracpu::cdi {
 
-// The whole file for one claim, byte for byte what release 0.3.0 means, without white space. `uid` has passed
-// check_uid(), so that nothing needs escaping.
+struct SpecVariables {
+  ClaimUid uid;
+  std::vector<std::string> env;  // all that are texts
+};
+
+// The whole file for one claim, without white space. `uid` has passed check_uid(), so that it needs no
+// escaping; kInvalidInput if a variable needs some.
+Result<std::string> variables_spec(std::string_view kind, const ClaimUid& uid,
+                                   const std::vector<std::string>& env);
+// One element a device; a device whose name is not "claim-<UID>" is an error of the whole file, as is another
+// kind.
+Result<std::vector<SpecVariables>> parse_variables(std::string_view text, std::string_view kind);
+// The file without the claim's device; empty if no device is left.
+Result<std::string> without_claim(std::string_view text, std::string_view kind, const ClaimUid& uid);
+
+// CPUs ------------------------------------------------------------------------------------------------------
+// What the variables say of a claim's CPUs: kCorrupt unless one of them does.
+Result<CpuSet> cpus_in(const ClaimUid& uid, const std::vector<std::string>& env);
+// Byte for byte what release 0.3.0 means.
 std::string claim_spec(const ClaimUid& uid, const CpuSet& cpus);
 
 struct SpecDevice {
   ClaimUid uid;
   Result<CpuSet> cpus;  // kCorrupt: the device is there, its variable is not, or does not parse
 };
-
-// One element a device; a device whose name is not "claim-<UID>" is an error of the whole file.
 Result<std::vector<SpecDevice>> parse_spec(std::string_view text);
-
-// The file without the claim's device; empty if no device is left.
 Result<std::string> without_claim(std::string_view text, const ClaimUid& uid);
 
 }  // namespace dracpu::cdi

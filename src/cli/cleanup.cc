@@ -13,6 +13,7 @@
 #include "cli/process.h"
 #include "config/load.h"
 #include "kubelet/server.h"
+#include "memory/types.h"
 #include "store/state_file.h"
 
 namespace dracpu::cli {
@@ -50,6 +51,8 @@ Result<agent::CleanupPlace> place_of(const CommandLine& line) {
     store::StateFile file(out.state_file);
     const Result<agent::State> state = agent::load_state(file);
     if (state.ok() && check_name(out.kubelet_root, state->driver).ok()) out.drivers.push_back(state->driver);
+    if (config.memory.enabled || (state.ok() && !state->memory.empty()))
+      out.drivers.emplace_back(memory::kDriverName);
     std::sort(out.drivers.begin(), out.drivers.end());
     out.drivers.erase(std::unique(out.drivers.begin(), out.drivers.end()), out.drivers.end());
   }

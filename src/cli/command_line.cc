@@ -225,11 +225,15 @@ CommandLine parse_introspect(const std::vector<std::string>& args) {
   }
   const Result<SplitLine> after = split_flags({line->rest.begin() + 1, line->rest.end()}, {});
   if (after.ok() && has_help(*after)) return print(kIntrospectUsage);
-  if (line->rest.size() > 1) {
-    return bad_line(fmt::format("introspect metrics takes nothing more, \"{}\" is too much", line->rest[1]),
-                    kIntrospectUsage);
+  const bool with_memory = line->rest.size() == 2 && line->rest[1] == "--include-memory";
+  if (line->rest.size() > 1 && !with_memory) {
+    return bad_line(
+        fmt::format("introspect metrics takes --include-memory and nothing more, \"{}\" is too much",
+                    line->rest[1]),
+        kIntrospectUsage);
   }
   CommandLine out;
+  out.include_memory = with_memory;
   out.kind = CommandLine::Kind::kIntrospectMetrics;
   return out;
 }

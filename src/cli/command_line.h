@@ -48,6 +48,7 @@ struct CommandLine {
 
   std::string output_dir;  // kGatherInfo
   bool to_stdout = false;
+  bool include_memory = false;  // of introspect
 
   std::string sysfs_root;   // kTopology, kDevices, kPlan; empty: this machine
   std::string output;       // the form: text, json, svg, yaml

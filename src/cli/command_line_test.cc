@@ -217,6 +217,8 @@ TEST(CommandLine, Subcommands) {
   EXPECT_EQ(parse_command_line({"health", "live"}).health_path, "/livez");
   EXPECT_EQ(parse_command_line({"health", "live"}).address, "") << "the control socket";
   EXPECT_EQ(parse_command_line({"introspect", "metrics"}).kind, Kind::kIntrospectMetrics);
+  EXPECT_FALSE(parse_command_line({"introspect", "metrics"}).include_memory);
+  EXPECT_TRUE(parse_command_line({"introspect", "metrics", "--include-memory"}).include_memory);
   const CommandLine gather = parse_command_line({"gatherinfo", "-output-dir", "/tmp"});
   ASSERT_EQ(gather.kind, Kind::kGatherInfo);
   EXPECT_EQ(gather.output_dir, "/tmp");

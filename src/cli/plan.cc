@@ -42,6 +42,7 @@ Result<NodeAndMachine> load(const CommandLine& line) {
   Result<std::shared_ptr<const agent::Machine>> machine = agent::read_machine(out.node);
   if (!machine.ok()) return std::move(machine).error();
   out.machine = *std::move(machine);
+  if (Status s = agent::check_memory_settings(out.node, *out.machine); !s.ok()) return std::move(s).error();
   for (const std::string& w : out.machine->warnings) complain(w);
   return out;
 }
@@ -245,14 +246,18 @@ std::string devices_text(const agent::Node& node, const agent::Machine& machine,
   if (node.config.publish.node_allocatable_mapping) {
     mapping = kube::AllocatableMapping{"cpu", device::cpu_capacity_name(driver)};
   }
-  const std::vector<device::Slice> slices = device::cut_into_slices(machine.devices);
   json::array items;
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    const kube::WireSlice wire = kube::encode_slice(slices[i], {}, mapping);
-    json::value body = json::parse(kube::create_body({driver, node.name, "", 1, slices.size()}, i, wire));
-    body.at("metadata").as_object().erase("ownerReferences");  // the Node object is the cluster's
-    items.push_back(std::move(body));
-  }
+  const auto add = [&](const std::string& of, const std::vector<device::Slice>& slices,
+                       const std::optional<kube::AllocatableMapping>& mapped) {
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      const kube::WireSlice wire = kube::encode_slice(slices[i], {}, mapped);
+      json::value body = json::parse(kube::create_body({of, node.name, "", 1, slices.size()}, i, wire));
+      body.at("metadata").as_object().erase("ownerReferences");  // the Node object is the cluster's
+      items.push_back(std::move(body));
+    }
+  };
+  add(driver, device::cut_into_slices(machine.devices), mapping);
+  if (machine.memory) add(std::string(memory::kDriverName), machine.memory->published.slices, {});
   const json::value list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items)}};
   return form == "json" ? to_pretty_json(list) : to_yaml(list);
 }

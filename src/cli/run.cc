@@ -26,6 +26,13 @@
 namespace dracpu::cli {
 namespace {
 
+std::vector<observe::MetricInfo> described_metrics(bool include_memory) {
+  std::vector<observe::MetricInfo> out = observe::Metrics().described();
+  if (!include_memory) return out;
+  for (observe::MetricInfo& m : observe::MemoryMetrics().described()) out.push_back(std::move(m));
+  return out;
+}
+
 int run_daemon(const CommandLine& line, DaemonMain daemon) {
   const config::Env env = environment();
   const Result<config::Loaded> loaded = config::load(line.flags, env);
@@ -68,7 +75,7 @@ int run(int argc, char** argv, DaemonMain daemon) {
     case CommandLine::Kind::kHealth:
       return run_health(line);
     case CommandLine::Kind::kIntrospectMetrics:
-      put(stdout, metrics_as_json(observe::Metrics().described()));
+      put(stdout, metrics_as_json(described_metrics(line.include_memory)));
       return kOk;
     case CommandLine::Kind::kGatherInfo:
       return run_gatherinfo(line.output_dir, line.to_stdout);

@@ -15,6 +15,7 @@
 #include "base/time_text.h"
 #include "cli/process.h"
 #include "config/load.h"
+#include "memory/types.h"
 #include "store/state_file.h"
 
 namespace dracpu::cli {
@@ -59,6 +60,35 @@ std::string devices_of(const ledger::Claim& claim) {
   return out.empty() ? "-" : out;
 }
 
+std::string amounts_text(const memory::Claim& claim) {
+  std::string out;
+  for (const memory::Grant& g : claim.grants) {
+    out += fmt::format("{}{} on node {}: {}", out.empty() ? "" : ", ", memory::resource_name(g.kind),
+                       g.node.get(), memory::text_of(g.bytes));
+  }
+  return out;
+}
+
+json::array memory_json(const Facts& f) {
+  json::array claims;
+  for (const auto& [uid, c] : f.state.memory) {
+    json::object claim{{"namespace", c.ns}, {"name", c.name}, {"uid", uid.get()}};
+    if (c.owner) claim["owner"] = {{"podUID", c.owner->pod.get()}, {"container", c.owner->container}};
+    json::array results;
+    for (const memory::Grant& g : c.grants) {
+      results.push_back({{"request", g.request},
+                         {"pool", g.pool},
+                         {"device", g.device},
+                         {"kind", memory::resource_name(g.kind)},
+                         {"node", g.node.get()},
+                         {"bytes", g.bytes.count}});
+    }
+    claim["results"] = std::move(results);
+    claims.push_back(std::move(claim));
+  }
+  return claims;
+}
+
 std::string as_text(const Facts& f) {
   std::string out = fmt::format(
       "file     {}\nformat   {}.{}\nwritten  {}\nnode     {}\ndriver   {}\nboot     {} ({})\nclaims   {}\n",
@@ -71,6 +101,12 @@ std::string as_text(const Facts& f) {
                     devices_of(c), c.prepared_at == 0 ? std::string("not known") : utc_text(c.prepared_at),
                     c.owner ? fmt::format("container {} of pod {}", c.owner->container, c.owner->pod.get())
                             : std::string("none yet"));
+  }
+  for (const auto& [uid, c] : f.state.memory) {
+    out += fmt::format("\n{}{}{}\n  uid      {}\n  memory   {}\n  owner    {}\n", c.ns,
+                       c.name.empty() ? "(name not known)" : "/", c.name, uid.get(), amounts_text(c),
+                       c.owner ? fmt::format("container {} of pod {}", c.owner->container, c.owner->pod.get())
+                               : std::string("none yet"));
   }
   return out;
 }
@@ -88,15 +124,16 @@ std::string as_json(const Facts& f) {
     claim["results"] = std::move(results);
     claims.push_back(std::move(claim));
   }
-  return json::serialize(json::object{{"file", f.path.string()},
-                                      {"format", fmt::format("{}.{}", f.version.major, f.version.minor)},
-                                      {"written", utc_text(f.file.st_mtime)},
-                                      {"node", f.state.node},
-                                      {"driver", f.state.driver},
-                                      {"bootID", f.state.boot_id},
-                                      {"thisBoot", f.this_boot},
-                                      {"claims", std::move(claims)}}) +
-         "\n";
+  json::object out{{"file", f.path.string()},
+                   {"format", fmt::format("{}.{}", f.version.major, f.version.minor)},
+                   {"written", utc_text(f.file.st_mtime)},
+                   {"node", f.state.node},
+                   {"driver", f.state.driver},
+                   {"bootID", f.state.boot_id},
+                   {"thisBoot", f.this_boot},
+                   {"claims", std::move(claims)}};
+  if (!f.state.memory.empty()) out["memoryClaims"] = memory_json(f);
+  return json::serialize(out) + "\n";
 }
 
 // What a checksum cannot tell.

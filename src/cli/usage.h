@@ -29,7 +29,7 @@ inline constexpr std::string_view kHealthUsage =
     "  --timeout SECONDS   how long to wait for the answer (default 3)\n";
 
 inline constexpr std::string_view kIntrospectUsage =
-    "Usage: dracpu introspect metrics\n"
+    "Usage: dracpu introspect metrics [--include-memory]\n"
     "\n"
     "Prints the metrics of this driver as a JSON array. Needs no cluster. Topics: metrics.\n";
 

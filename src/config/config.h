@@ -23,6 +23,9 @@ enum class GroupBy { kNumaNode, kSocket, kMachine };
 enum class Allocator { kCpuManager, kExternal };
 enum class GrowPool { kAuto, kNextHook };
 enum class LogFormat { kText, kJson };
+enum class MemoryMode { kSeparate, kCombined };
+enum class HugetlbEnforcement { kNone, kContainer, kPod };
+enum class MemoryLimitPolicy { kNone, kWhenUnset };
 enum class Format { kFlagsOnly, kV1Alpha1, kV1Beta1 };
 
 inline constexpr int kMostVerbose = 10;  // log level
@@ -51,6 +54,20 @@ struct Config {
     bool pcie_roots = false;
     bool node_allocatable_mapping = false;
   } publish;
+
+  // Texts are as written in the file and known to be well-formed (memory/reserved.h).
+  struct Memory {
+    bool enabled = false;
+    MemoryMode mode = MemoryMode::kSeparate;
+    std::string nodes;     // "0-1,4"; empty: those with CPUs
+    std::string reserved;  // "0:memory=1Gi;1:memory=512Mi"
+    HugetlbEnforcement hugetlb = HugetlbEnforcement::kContainer;
+    MemoryLimitPolicy limit = MemoryLimitPolicy::kNone;
+    bool verify_free_hugepages = true;
+    int rescan_seconds = 60;  // 0: never
+
+    friend bool operator==(const Memory&, const Memory&) = default;
+  } memory;
 
   struct State {
     std::filesystem::path file;  // empty: <kubelet_root_dir>/plugins/dracpu/state.json

@@ -8,6 +8,8 @@
 namespace dracpu::config {
 namespace {
 
+constexpr int kLongestRescan = 3600;  // seconds
+
 class Reader {
  public:
   Reader(const YamlNode& root, const std::string& file, Settings& out)
@@ -62,26 +64,30 @@ class Reader {
     s.finish();
   }
 
-  // The section is known so that a file written for a later release is told what is wrong with it, and where.
   void read_memory(const YamlNode& node) {
     Section s = section(node, "memory.");
-    bool enabled = false;
-    bool flag = false;
-    int seconds = 0;
-    std::string text;
-    if (s.boolean("enabled", enabled) && enabled) {
-      problems_.add(
-          node.find("enabled")->at,
-          "memory.enabled \"true\" is not in this release; set it to false or take the section out");
-    }
-    s.word("mode", {"separate", "combined"});
-    s.text("nodes", text);
-    s.text("reserved", text);
-    s.text("hugetlbEnforcement", text);
-    s.word("limitPolicy", {"none", "whenUnset"});
-    s.boolean("verifyFreeHugepages", flag);
-    s.integer("rescanSeconds", 1, 86400, seconds);
+    Config::Memory& m = out_.config.memory;
+    s.boolean("enabled", m.enabled);
+    s.choice("mode", {MemoryMode::kSeparate, MemoryMode::kCombined}, m.mode);
+    s.text("nodes", out_.memory_nodes);
+    s.text("reserved", out_.memory_reserved);
+    s.choice("hugetlbEnforcement",
+             {HugetlbEnforcement::kNone, HugetlbEnforcement::kContainer, HugetlbEnforcement::kPod},
+             m.hugetlb);
+    s.choice("limitPolicy", {MemoryLimitPolicy::kNone, MemoryLimitPolicy::kWhenUnset}, m.limit);
+    s.boolean("verifyFreeHugepages", m.verify_free_hugepages);
+    s.integer("rescanSeconds", 0, kLongestRescan, m.rescan_seconds);
     s.finish();
+    // Judged together with the rest.
+    note(node, "mode", name_of(m.mode), out_.memory_mode);
+    note(node, "hugetlbEnforcement", name_of(m.hugetlb), out_.memory_hugetlb);
+    note(node, "rescanSeconds", fmt::format("{}", m.rescan_seconds), out_.memory_rescan);
+  }
+
+  // Where a value that is read already was written.
+  void note(const YamlNode& node, std::string_view key, std::string_view value, Stated& out) {
+    if (const YamlNode* at = node.find(key); at != nullptr)
+      out = {std::string(value), out.name, problems_.place(at->at)};
   }
 
   void read_state(const YamlNode& node) {

@@ -267,6 +267,55 @@ TEST(V1Beta1, WhatIsPrintedLoadsAsTheSame) {
   }
 }
 
+constexpr const char* kMemory = R"(
+node: {reservedCPUs: none}
+memory:
+  enabled: ENABLED
+  nodes: "0-1,4"
+  reserved: "0:memory=1Gi,hugepages-2Mi=64Mi;1:memory=1e9"
+  hugetlbEnforcement: none
+  limitPolicy: whenUnset
+  verifyFreeHugepages: false
+  rescanSeconds: 0
+)";
+
+std::string with_memory(bool enabled) {
+  std::string out = kHead + std::string(kMemory);
+  return out.replace(out.find("ENABLED"), 7, enabled ? "true" : "false");
+}
+
+TEST(V1Beta1, EveryFieldOfMemory) {
+  const Result<Loaded> got = from_file(with_memory(true));
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  const Config::Memory& m = got->config.memory;
+  EXPECT_TRUE(m.enabled);
+  EXPECT_EQ(m.mode, MemoryMode::kSeparate);
+  EXPECT_EQ(m.nodes, "0-1,4");
+  EXPECT_EQ(m.reserved, "0:memory=1Gi,hugepages-2Mi=64Mi;1:memory=1e9");
+  EXPECT_EQ(m.hugetlb, HugetlbEnforcement::kNone);
+  EXPECT_EQ(m.limit, MemoryLimitPolicy::kWhenUnset);
+  EXPECT_FALSE(m.verify_free_hugepages);
+  EXPECT_EQ(m.rescan_seconds, 0);
+  EXPECT_TRUE(got->warnings.empty());
+  const Result<Loaded> again = from_file(to_yaml(got->config));
+  ASSERT_TRUE(again.ok()) << again.error().text;
+  EXPECT_EQ(again->config.memory, m);
+}
+
+TEST(V1Beta1, MemorySettingsWithoutMemoryAreTold) {
+  const Result<Loaded> got = from_file(with_memory(false));
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  ASSERT_EQ(got->warnings.size(), 1U);
+  EXPECT_EQ(got->warnings[0].setting, "memory");
+  EXPECT_THAT(got->warnings[0].advice, HasSubstr("memory.enabled"));
+}
+
+TEST(V1Beta1, ALongKubeletRootWillDoWithoutMemory) {
+  EXPECT_TRUE(from_file(kHead + std::string("node: {reservedCPUs: none}\nruntime: {kubeletRootDir: /") +
+                        std::string(70, 'k') + "}\n")
+                  .ok());
+}
+
 TEST(V1Beta1, ReservedCpusMustBeStated) {
   EXPECT_TRUE(from_file(std::string(kHead) + "node:\n  reservedCPUs: none\n").ok());
   Flags flags;
@@ -290,8 +339,8 @@ TEST(V1Beta1, AnEmptySectionIsToldWhereItStands) {
 }
 
 TEST(V1Beta1, Refuses) {
-  const auto with = [](const char* rest) {
-    return std::string(kHead) + "node:\n  reservedCPUs: \"0\"\n" + rest;
+  const auto with = [](std::string_view rest) {
+    return std::string(kHead) + "node:\n  reservedCPUs: \"0\"\n" + std::string(rest);
   };
   for (const Refusal& c : std::vector<Refusal>{
            {"no kind",
@@ -328,14 +377,42 @@ TEST(V1Beta1, Refuses) {
            {"a bad allocator",
             with("cpu: {allocator: internal}\n"),
             {"cpu.allocator", "cpumanager or external"}},
-           {"memory on",
-            with("memory:\n  enabled: true\n"),
-            {"line 6, column 12", "memory.enabled", "not in this release"}},
+           {"memory, combined mode",
+            with("memory:\n  enabled: true\n  mode: combined\n"),
+            {"line 7, column 9", "memory.mode \"combined\"", "not in this release", "separate"}},
+           {"memory, combined mode of sockets",
+            with("cpu: {groupBy: socket}\nmemory:\n  enabled: true\n  mode: combined\n"),
+            {"line 8, column 9", "requires cpu.devices \"grouped\""}},
+           {"memory, pod enforcement",
+            with("memory:\n  enabled: true\n  hugetlbEnforcement: pod\n"),
+            {"line 7, column 23", "memory.hugetlbEnforcement \"pod\"", "use \"container\""}},
+           {"memory, an unknown enforcement",
+            with("memory: {hugetlbEnforcement: all}\n"),
+            {"memory.hugetlbEnforcement \"all\"", "none, container or pod"}},
+           {"memory, nodes that are no list",
+            with("memory:\n  nodes: all\n"),
+            {"line 6, column 10", "memory.nodes", "such as 0-1,4"}},
+           {"memory, a reservation without a node",
+            with("memory:\n  reserved: memory=1Gi\n"),
+            {"line 6, column 13", "memory.reserved: entry \"memory=1Gi\" is not"}},
+           {"memory, a reservation of half a page",
+            with("memory:\n  reserved: \"0:hugepages-2Mi=3Mi\"\n"),
+            {"line 6, column 13", "not a multiple of the page size"}},
+           {"memory, the driver's name taken",
+            with("publish: {driverName: dra.memory}\nmemory: {enabled: true}\n"),
+            {"publish.driverName \"dra.memory\"", "choose another"}},
+           {"memory, a kubelet root that is too long for its socket",
+            with(fmt::format("runtime: {{kubeletRootDir: /{}}}\nmemory: {{enabled: true}}\n",
+                             std::string(70, 'k'))),
+            {"runtime.kubeletRootDir", "driver \"dra.memory\"", "70 bytes, this one has 71"}},
            {"memory with a bad mode",
             with("memory: {enabled: false, mode: both}\n"),
             {"memory.mode \"both\""}},
            {"memory, unknown key", with("memory: {enabled: false, size: 1}\n"), {"\"memory.size\""}},
-           {"memory, bad interval", with("memory: {rescanSeconds: 0}\n"), {"from 1 to 86400"}},
+           {"memory, bad interval", with("memory: {rescanSeconds: 3601}\n"), {"from 0 to 3600"}},
+           {"memory, too often",
+            with("memory:\n  rescanSeconds: 5\n"),
+            {"line 6, column 18", "memory.rescanSeconds must be 0 or between 10 and 3600"}},
            {"driver name empty", with("publish: {driverName: \"\"}\n"), {"publish.driverName", "empty"}},
            {"driver name in capitals", with("publish: {driverName: DRA.cpu}\n"), {"lower-case"}},
            {"driver name with an empty label", with("publish: {driverName: dra..cpu}\n"), {"DNS name"}},

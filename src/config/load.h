@@ -84,10 +84,13 @@ std::string_view name_of(GroupBy group_by);
 std::string_view name_of(Allocator allocator);
 std::string_view name_of(GrowPool grow_pool);
 std::string_view name_of(LogFormat format);
+std::string_view name_of(MemoryMode mode);
+std::string_view name_of(HugetlbEnforcement enforcement);
+std::string_view name_of(MemoryLimitPolicy policy);
 std::string_view name_of(Format format);
 
-// Paths derived from the kubelet's root and the driver's name.
-std::filesystem::path registrar_socket(const Config& config);
+// Paths derived from the kubelet's root and a driver's name.
+std::filesystem::path registrar_socket(const Config& config, std::string_view driver);
 std::filesystem::path state_file(const Config& config);
 
 }  // namespace dracpu::config

@@ -28,6 +28,24 @@ std::string_view name_of(GrowPool grow_pool) { return grow_pool == GrowPool::kAu
 
 std::string_view name_of(LogFormat format) { return format == LogFormat::kText ? "text" : "json"; }
 
+std::string_view name_of(MemoryMode mode) { return mode == MemoryMode::kSeparate ? "separate" : "combined"; }
+
+std::string_view name_of(HugetlbEnforcement enforcement) {
+  switch (enforcement) {
+    case HugetlbEnforcement::kNone:
+      return "none";
+    case HugetlbEnforcement::kContainer:
+      return "container";
+    case HugetlbEnforcement::kPod:
+      return "pod";
+  }
+  return "container";
+}
+
+std::string_view name_of(MemoryLimitPolicy policy) {
+  return policy == MemoryLimitPolicy::kNone ? "none" : "whenUnset";
+}
+
 std::string_view name_of(Format format) {
   switch (format) {
     case Format::kFlagsOnly:
@@ -40,8 +58,8 @@ std::string_view name_of(Format format) {
   return "flags";
 }
 
-std::filesystem::path registrar_socket(const Config& config) {
-  return config.runtime.kubelet_root_dir / "plugins_registry" / (config.publish.driver_name + "-reg.sock");
+std::filesystem::path registrar_socket(const Config& config, std::string_view driver) {
+  return config.runtime.kubelet_root_dir / "plugins_registry" / fmt::format("{}-reg.sock", driver);
 }
 
 std::filesystem::path state_file(const Config& config) {

@@ -52,6 +52,11 @@ struct Settings {
   Stated state_file{"", "state.file", "default"};
   Stated bind_address{":8080", "bindAddress", "default"};
   Stated status_page{"", "statusPage", "default"};
+  Stated memory_nodes{"", "memory.nodes", "default"};
+  Stated memory_reserved{"", "memory.reserved", "default"};
+  Stated memory_mode{"separate", "memory.mode", "default"};
+  Stated memory_hugetlb{"container", "memory.hugetlbEnforcement", "default"};
+  Stated memory_rescan{"60", "memory.rescanSeconds", "default"};
   std::vector<Warning> warnings;
 };
 

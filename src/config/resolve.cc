@@ -7,6 +7,9 @@
 #include "base/file.h"
 #include "base/strings.h"
 #include "config/parts.h"
+#include "memory/preflight.h"
+#include "memory/reserved.h"
+#include "memory/types.h"
 
 namespace dracpu::config {
 namespace {
@@ -168,16 +171,22 @@ Status check_absolute(const Stated& stated, std::filesystem::path& out) {
   return ok_status();
 }
 
+Status check_registrar(const Settings& s, const Config& c, std::string_view driver) {
+  const std::size_t root = c.runtime.kubelet_root_dir.string().size();
+  const std::size_t socket = registrar_socket(c, driver).string().size();
+  if (socket <= kMaxSocketPath) return ok_status();
+  return s.kubelet_root_dir.refuse(
+      "makes the registration socket's path {} bytes long, {} are allowed; a root for driver \"{}\" may "
+      "have "
+      "{} bytes, this one has {}",
+      socket, kMaxSocketPath, driver, kMaxSocketPath - (socket - root), root);
+}
+
 Status check_paths(const Settings& s, Config& c) {
   if (Status r = check_absolute(s.kubelet_root_dir, c.runtime.kubelet_root_dir); !r.ok()) return r;
-  const std::size_t root = c.runtime.kubelet_root_dir.string().size();
-  const std::size_t socket = registrar_socket(c).string().size();
-  if (socket > kMaxSocketPath) {
-    return s.kubelet_root_dir.refuse(
-        "makes the registration socket's path {} bytes long, {} are allowed; a root for driver \"{}\" may "
-        "have "
-        "{} bytes, this one has {}",
-        socket, kMaxSocketPath, c.publish.driver_name, kMaxSocketPath - (socket - root), root);
+  if (Status r = check_registrar(s, c, c.publish.driver_name); !r.ok()) return r;
+  if (c.memory.enabled) {
+    if (Status r = check_registrar(s, c, memory::kDriverName); !r.ok()) return r;
   }
   if (Status r = check_absolute(s.nri_socket, c.runtime.nri_socket); !r.ok()) return r;
   if (c.runtime.nri_socket.string().size() > kMaxSocketPath) {
@@ -233,6 +242,38 @@ Status check_addresses(Settings& s, Config& c) {
   return ok_status();
 }
 
+// Settings of the form are judged whether or not memory is on, those of the machine only if it is.
+Status check_memory(Settings& s, Config& c) {
+  const auto at = [](const Stated& stated, Error error) {
+    return std::move(error).while_doing(std::string(stated.from));
+  };
+  c.memory.nodes = s.memory_nodes.value;
+  c.memory.reserved = s.memory_reserved.value;
+  if (const auto r = memory::parse_nodes(c.memory.nodes); !r.ok()) return at(s.memory_nodes, r.error());
+  if (const auto r = memory::parse_reserved(c.memory.reserved); !r.ok())
+    return at(s.memory_reserved, r.error());
+  if (Status r = memory::check_rescan_seconds(c.memory.rescan_seconds); !r.ok())
+    return at(s.memory_rescan, std::move(r).error());
+  if (!c.memory.enabled) {
+    if (c.memory != Config::Memory{}) {
+      s.warnings.push_back({"Memory is off, so its settings have no effect", "memory",
+                            "set memory.enabled to true, or take the section out"});
+    }
+    return ok_status();
+  }
+  if (Status r = memory::check_mode(c.memory.mode, c.cpu.devices, c.cpu.group_by); !r.ok())
+    return at(s.memory_mode, std::move(r).error());
+  if (c.memory.mode == MemoryMode::kCombined)
+    return s.memory_mode.refuse("is not in this release; use \"separate\"");
+  if (c.memory.hugetlb == HugetlbEnforcement::kPod)
+    return s.memory_hugetlb.refuse("is not in this release; use \"container\"");
+  if (c.publish.driver_name == memory::kDriverName) {
+    return s.driver_name.refuse(
+        "is the name of the memory devices' driver, which memory.enabled turns on; choose another");
+  }
+  return ok_status();
+}
+
 // What only the deployment knows, so it comes from the environment.
 Status check_deployment(const Env& env, Config& c) {
   if (env.standby_ready == "true") {
@@ -271,6 +312,7 @@ Result<Loaded> resolve(const Flags& flags, const Env& env, const FileText* file)
   if (Status r = check_reserved(s, c); !r.ok()) return std::move(r).error();
   if (Status r = check_deployment(env, c); !r.ok()) return std::move(r).error();
   if (Status r = check_addresses(s, c); !r.ok()) return std::move(r).error();
+  if (Status r = check_memory(s, c); !r.ok()) return std::move(r).error();
   if (c.cpu.devices == DeviceMode::kIndividual) {
     s.warnings.push_back({"Device mode is deprecated", s.device_mode.name, "use \"grouped\""});
   }

@@ -39,7 +39,7 @@ TEST(Resolve, DefaultsAreThoseOfRelease030) {
   EXPECT_EQ(c.runtime.kubeconfig, "");
   EXPECT_EQ(c.observe.verbosity, 0);
   EXPECT_TRUE(c.node.reserved_cpus.empty());
-  EXPECT_EQ(registrar_socket(c), "/var/lib/kubelet/plugins_registry/dra.cpu-reg.sock");
+  EXPECT_EQ(registrar_socket(c, c.publish.driver_name), "/var/lib/kubelet/plugins_registry/dra.cpu-reg.sock");
   EXPECT_EQ(state_file(c), "/var/lib/kubelet/plugins/dracpu/state.json");
   ASSERT_EQ(got->warnings.size(), 1U) << "nothing is reserved";
   EXPECT_EQ(got->warnings[0].setting, "reservedCPUs");

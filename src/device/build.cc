@@ -241,16 +241,6 @@ class Builder {
     roots.resize(room);
   }
 
-  static Status check_limits(const Device& device) {
-    const std::size_t properties = device.attributes.size() + device.capacity.size();
-    if (properties > kMaxProperties) {
-      return make_error(Errc::kUnsupported,
-                        "device \"{}\" has {} attributes and capacities; the API takes {}", device.name,
-                        properties, kMaxProperties);
-    }
-    return ok_status();
-  }
-
   const topology::Topology& topology_;
   const CpuSet& reserved_;
   const BuildOptions& options_;
@@ -265,6 +255,15 @@ bool has_list(const Device& device) {
 }
 
 }  // namespace
+
+Status check_limits(const Device& device) {
+  const std::size_t properties = device.attributes.size() + device.capacity.size();
+  if (properties > kMaxProperties) {
+    return make_error(Errc::kUnsupported, "device \"{}\" has {} attributes and capacities; the API takes {}",
+                      device.name, properties, kMaxProperties);
+  }
+  return ok_status();
+}
 
 std::string_view public_core_type(const topology::Topology& topology, const topology::Cpu& cpu) {
   const bool is_public = topology.core_type_source == topology::CoreTypeSource::kPmuDevices;

@@ -46,6 +46,9 @@ struct BuildResult {
 Result<BuildResult> build_devices(const topology::Topology& topology, const CpuSet& reserved,
                                   const BuildOptions& options = {});
 
+// kUnsupported if the device has more attributes and capacities than the API takes.
+Status check_limits(const Device& device);
+
 // At most 128 devices a slice, 64 if any device has a list-valued attribute. No devices, no slices.
 std::vector<Slice> cut_into_slices(const std::vector<Device>& devices);
 

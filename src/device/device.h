@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -22,12 +23,26 @@ namespace dracpu::device {
 // int, bool, string or list of strings, as resource.k8s.io/v1 has them.
 using AttributeValue = std::variant<std::int64_t, bool, std::string, std::vector<std::string>>;
 
+// How much of a capacity that counts bytes one request may take.
+struct ByteRange {
+  std::int64_t fallback = 0;  // for a request that names no amount: the API's `default`
+  std::int64_t min = 0;
+  std::optional<std::int64_t> step;  // requests are rounded up to min + n · step
+  std::int64_t max = 0;
+
+  friend bool operator==(const ByteRange&, const ByteRange&) = default;
+};
+
 struct Device {
   std::string name;                                  // DNS label
   bool allow_multiple_allocations = false;           // grouped devices are shared by capacity
   std::map<std::string, AttributeValue> attributes;  // qualified name → value
   std::map<std::string, std::int64_t> capacity;      // qualified name → whole amount
-  CpuSet cpus;                                       // allocatable CPUs behind it; not published
+  std::map<std::string, ByteRange> byte_ranges{};  // of the capacities that count bytes; the others are plain
+  // Resource of the node's allocatable → capacity that is counted against it. Beside a mapping that all
+  // devices of a publisher have.
+  std::map<std::string, std::string> node_allocatable{};
+  CpuSet cpus;  // allocatable CPUs behind it; not published
 
   friend bool operator==(const Device&, const Device&) = default;
 };

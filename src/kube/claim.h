@@ -22,11 +22,13 @@
 
 #include "base/deadline.h"
 #include "base/ids.h"
+#include "base/quantity.h"
 #include "base/result.h"
 #include "kube/http_client.h"
-#include "kube/quantity.h"
 
 namespace dracpu::kube {
+
+using dracpu::Quantity;
 
 // `exactly` of a request, or one alternative of `firstAvailable`.
 struct DeviceRequest {

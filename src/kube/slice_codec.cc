@@ -7,9 +7,9 @@
 #include <array>
 #include <set>
 
+#include "base/quantity.h"
 #include "base/strings.h"
 #include "kube/json_reader.h"
-#include "kube/quantity.h"
 #include "kube/slice_content.h"
 
 namespace dracpu::kube {
@@ -29,6 +29,18 @@ struct AttributeWriter {
   }
 };
 
+// A capacity as the API has it, with the amounts that may be asked for where bytes are counted.
+json::object capacity_json(std::int64_t amount, const device::ByteRange* range) {
+  if (range == nullptr) return {{"value", Quantity(amount).to_string()}};
+  const auto text = [](std::int64_t bytes) { return Quantity::of_bytes(bytes).to_string(); };
+  json::object valid{{"min", text(range->min)}};
+  if (range->step) valid["step"] = text(*range->step);
+  valid["max"] = text(range->max);
+  return {{"value", text(amount)},
+          {"requestPolicy", {{"default", text(range->fallback)}, {"validRange", std::move(valid)}}}};
+}
+
+// How the device's claims count against one resource of the node's allocatable.
 json::object mapping_json(const device::Device& device, const AllocatableMapping& mapping,
                           SliceFeatures::Mapping form) {
   const bool by_capacity = device.capacity.contains(mapping.capacity_key);
@@ -46,7 +58,7 @@ json::object mapping_json(const device::Device& device, const AllocatableMapping
     if (by_capacity) inner["capacityKey"] = mapping.capacity_key;
     inner["allocationMultiplier"] = "1";
   }
-  return {{mapping.resource, std::move(inner)}};
+  return inner;
 }
 
 json::object owner_reference(const SliceTarget& target) {
@@ -143,15 +155,21 @@ WireSlice encode_slice(const device::Slice& slice, const SliceFeatures& features
     if (!attributes.empty()) item["attributes"] = std::move(attributes);
     json::object capacity;
     for (const auto& [name, amount] : device.capacity) {
-      capacity[name] = json::object{{"value", Quantity(amount).to_string()}};
+      const auto range = device.byte_ranges.find(name);
+      capacity[name] = capacity_json(amount, range == device.byte_ranges.end() ? nullptr : &range->second);
     }
     if (!capacity.empty()) item["capacity"] = std::move(capacity);
-    if (mapping && features.mapping == SliceFeatures::Mapping::kNone) out.mapping_left_out = true;
-    if (mapping && features.mapping != SliceFeatures::Mapping::kNone) {
+    json::object mapped;
+    if (mapping) mapped[mapping->resource] = mapping_json(device, *mapping, features.mapping);
+    for (const auto& [resource, key] : device.node_allocatable) {
+      mapped[resource] = mapping_json(device, {resource, key}, features.mapping);
+    }
+    if (!mapped.empty() && features.mapping == SliceFeatures::Mapping::kNone) {
+      out.mapping_left_out = true;
+    } else if (!mapped.empty()) {
       out.has_mapping = true;
       const bool current = features.mapping == SliceFeatures::Mapping::kNodeAllocatableResources;
-      item[current ? "nodeAllocatableResources" : "nodeAllocatableResourceMappings"] =
-          mapping_json(device, *mapping, features.mapping);
+      item[current ? "nodeAllocatableResources" : "nodeAllocatableResourceMappings"] = std::move(mapped);
     }
     devices.push_back(std::move(item));
   }

@@ -46,6 +46,48 @@ TEST(SliceCodec, CreateBodyIsWhatTheApiWants) {
        "capacity":{"dra.cpu/cpu":{"value":"62"}}}]}})"));
 }
 
+TEST(SliceCodec, CapacitiesInBytesSayWhatMayBeAskedFor) {
+  device::Device d;
+  d.name = "memory-numa000";
+  d.allow_multiple_allocations = true;
+  d.capacity = {{"size", 33332322304}, {"plain", 1024}};
+  d.byte_ranges = {{"size", {.fallback = 1 << 20, .min = 4096, .step = 4096, .max = 33332322304}}};
+  const WireSlice stepped = encode_slice({{d}}, {}, std::nullopt);
+  EXPECT_EQ(json::parse(stepped.devices),
+            json::parse(R"([{"name":"memory-numa000","allowMultipleAllocations":true,
+    "capacity":{"plain":{"value":"1024"},"size":{"value":"32551096Ki","requestPolicy":{"default":"1Mi",
+     "validRange":{"min":"4Ki","step":"4Ki","max":"32551096Ki"}}}}}])"));
+  d.byte_ranges.at("size").step.reset();
+  const WireSlice single = encode_slice({{d}}, {}, std::nullopt);
+  EXPECT_EQ(single.devices.find("step"), std::string::npos);
+  EXPECT_NE(single.content, stepped.content);
+}
+
+TEST(SliceCodec, DevicesMapTheirOwnResources) {
+  device::Device d = numa_device("cpudevnuma000", 4);
+  d.capacity.emplace("dra.memory/memory", 1 << 20);
+  d.node_allocatable = {{"memory", "dra.memory/memory"}};
+  const auto mapped = [&](int minor, const std::optional<AllocatableMapping>& all) {
+    const WireSlice wire = encode_slice({{d}}, SliceFeatures::of_minor(minor), all);
+    EXPECT_EQ(wire.mapping_left_out, minor < 36);
+    const json::value devices = json::parse(wire.devices);
+    const json::object& item = devices.at(0).as_object();
+    const json::value* found = item.if_contains("nodeAllocatableResources");
+    if (found == nullptr) found = item.if_contains("nodeAllocatableResourceMappings");
+    EXPECT_EQ(wire.has_mapping, found != nullptr);
+    return found == nullptr ? json::value(nullptr) : *found;
+  };
+  EXPECT_EQ(
+      mapped(37, std::nullopt),
+      json::parse(R"({"memory":{"mapping":{"capacityKey":"dra.memory/memory","capacityMultiplier":"1"}}})"));
+  EXPECT_EQ(mapped(36, std::nullopt),
+            json::parse(R"({"memory":{"capacityKey":"dra.memory/memory","allocationMultiplier":"1"}})"));
+  EXPECT_EQ(mapped(37, AllocatableMapping{"cpu", "dra.cpu/cpu"}),
+            json::parse(R"({"cpu":{"mapping":{"capacityKey":"dra.cpu/cpu","capacityMultiplier":"1"}},
+                            "memory":{"mapping":{"capacityKey":"dra.memory/memory","capacityMultiplier":"1"}}})"));
+  EXPECT_TRUE(mapped(35, std::nullopt).is_null());
+}
+
 TEST(SliceCodec, NamesCarryTheIndexInHex) {
   EXPECT_EQ(index_prefix(0, 1), "00000");
   EXPECT_EQ(index_prefix(26, 27), "0001a");

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kube/quantity.h"
+#include "base/quantity.h"
 
 namespace dracpu::kube {
 namespace {

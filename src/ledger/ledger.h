@@ -38,12 +38,7 @@ namespace dracpu::ledger {
 // Picks exactly n CPUs out of `free`, or kNoCapacity. Deterministic.
 using Picker = std::function<Result<CpuSet>(const CpuSet& free, std::size_t n)>;
 
-// The logical container: the same through restarts.
-struct Owner {
-  PodUid pod;
-  std::string container;
-  friend auto operator<=>(const Owner&, const Owner&) = default;
-};
+using dracpu::Owner;
 
 // One allocation result of a claim: which device, and how many CPUs of it.
 struct Request {

@@ -11,6 +11,8 @@
 #ifndef DRACPU_NRI_HANDLER_H_
 #define DRACPU_NRI_HANDLER_H_
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +24,16 @@
 
 namespace dracpu::nri {
 
+// Of linux.resources. Members that say nothing leave the container as it is.
+struct MemorySettings {
+  std::string mems{};                                      // NUMA nodes in list form
+  std::map<std::string, std::uint64_t> hugepage_limits{};  // page size as runtimes write it ("2MB") → bytes
+  std::optional<std::int64_t> limit{};                     // bytes
+
+  bool is_empty() const { return mems.empty() && hugepage_limits.empty() && !limit; }
+  friend bool operator==(const MemorySettings&, const MemorySettings&) = default;
+};
+
 // The parts of a container and its pod that a pinning plugin reads (spec nri-wire 3.7).
 struct ContainerInfo {
   ContainerId id;
@@ -31,16 +43,19 @@ struct ContainerInfo {
   std::string pod_name;
   std::string name;  // container name; the label io.kubernetes.container.name where the field is empty
   std::vector<std::string>
-      env;           // only entries whose name begins with "DRA_CPUSET", in order, duplicates kept
-  std::string cpus;  // linux.resources.cpu.cpus as the runtime has it, may be empty
-  std::string mems;
+      env;                  // only entries whose name begins with "DRA_CPUSET", in order, duplicates kept
+  std::string cpus;         // linux.resources.cpu.cpus as the runtime has it, may be empty
+  MemorySettings memory{};  // as the runtime has it
+  std::vector<std::string> memory_env{};  // as `env`, of the prefix "DRAMEMORY_"
+  MemorySettings asked{};                 // UpdateContainer: what it is to become
 };
 
-// A change of another, existing container. `cpus` is never empty: on the wire that would mean "unchanged".
+// A change of another, existing container. Empty `cpus` mean "unchanged" on the wire, so they are allowed
+// only beside a change of memory.
 struct ContainerUpdate {
   ContainerId id;
   CpuSet cpus;
-  std::string mems{};  // NUMA nodes in list form; empty: as they are
+  MemorySettings memory{};
 };
 
 // The answer to CreateContainer: the cpuset of the new container (empty: leave the runtime's default) and
@@ -48,7 +63,7 @@ struct ContainerUpdate {
 struct CreateAnswer {
   CpuSet cpus;
   std::vector<ContainerUpdate> updates;
-  std::string mems{};  // NUMA nodes of the new container in list form; empty: the runtime's default
+  MemorySettings memory{};  // of the new container
 };
 
 // From Configure.

@@ -26,6 +26,7 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
 constexpr std::string_view kEnvPrefix = "DRA_CPUSET";
+constexpr std::string_view kMemoryEnvPrefix = "DRAMEMORY_";
 constexpr const char* kNameLabel = "io.kubernetes.container.name";
 constexpr const char* kPodUidLabel = "io.kubernetes.pod.uid";
 constexpr const char* kPodNameLabel = "io.kubernetes.pod.name";
@@ -38,6 +39,15 @@ bool parse(google::protobuf::MessageLite& message, std::string_view bytes) {
 
 Error not_a(std::string_view what, std::size_t size) {
   return make_error(Errc::kInvalidInput, "{} bytes are not a {}", size, what);
+}
+
+MemorySettings memory_of(const api::LinuxResources& from) {
+  MemorySettings out;
+  out.mems = from.cpu().mems();
+  for (const api::HugepageLimit& limit : from.hugepage_limits())
+    out.hugepage_limits.insert_or_assign(limit.page_size(), limit.limit());
+  if (from.memory().has_limit()) out.limit = from.memory().limit().value();
+  return out;
 }
 
 ContainerInfo extract(const api::Container& from) {
@@ -57,9 +67,10 @@ ContainerInfo extract(const api::Container& from) {
   out.pod_namespace = label(kPodNamespaceLabel);
   for (const std::string& entry : from.env()) {
     if (std::string_view(entry).starts_with(kEnvPrefix)) out.env.push_back(entry);
+    if (std::string_view(entry).starts_with(kMemoryEnvPrefix)) out.memory_env.push_back(entry);
   }
   out.cpus = from.linux().resources().cpu().cpus();
-  out.mems = from.linux().resources().cpu().mems();
+  out.memory = memory_of(from.linux().resources());
   return out;
 }
 
@@ -73,11 +84,11 @@ ContainerInfo extract(const api::PodSandbox& pod, const api::Container& containe
 }
 
 Status check(const ContainerUpdate& update) {
-  if (update.id.get().empty() || !is_utf8(update.id.get()) || !is_utf8(update.mems)) {
+  if (update.id.get().empty() || !is_utf8(update.id.get()) || !is_utf8(update.memory.mems)) {
     return make_error(Errc::kInternal, "update of container \"{}\": the id or the node list cannot be sent",
                       valid_utf8(update.id.get()));
   }
-  if (!update.cpus.empty()) return ok_status();
+  if (!update.cpus.empty() || !update.memory.is_empty()) return ok_status();
   return make_error(Errc::kInternal, "update of container \"{}\" has no CPUs", update.id.get());
 }
 
@@ -98,9 +109,15 @@ Status check_all(const std::vector<ContainerUpdate>& updates, const ContainerId*
   return make_error(Errc::kInternal, "two updates of container \"{}\" in one answer", *twice);
 }
 
-void set_cpus(api::LinuxResources& resources, const CpuSet& cpus, const std::string& mems) {
-  resources.mutable_cpu()->set_cpus(cpus.to_string());
-  if (!mems.empty()) resources.mutable_cpu()->set_mems(mems);
+void set_resources(api::LinuxResources& resources, const CpuSet& cpus, const MemorySettings& memory) {
+  if (!cpus.empty()) resources.mutable_cpu()->set_cpus(cpus.to_string());
+  if (!memory.mems.empty()) resources.mutable_cpu()->set_mems(memory.mems);
+  for (const auto& [size, bytes] : memory.hugepage_limits) {
+    api::HugepageLimit* const limit = resources.add_hugepage_limits();
+    limit->set_page_size(size);
+    limit->set_limit(bytes);
+  }
+  if (memory.limit) resources.mutable_memory()->mutable_limit()->set_value(*memory.limit);
 }
 
 // Bytes of a message as an element of a repeated field with a number below 16.
@@ -121,7 +138,7 @@ std::size_t append_fitting(Wire& wire, const std::vector<ContainerUpdate>& updat
   for (; next < updates.size(); ++next) {
     api::ContainerUpdate* const item = wire.add_update();
     item->set_container_id(updates[next].id.get());
-    set_cpus(*item->mutable_linux()->mutable_resources(), updates[next].cpus, updates[next].mems);
+    set_resources(*item->mutable_linux()->mutable_resources(), updates[next].cpus, updates[next].memory);
     used += size_as_field(*item);
     if (used > limit) {
       wire.mutable_update()->RemoveLast();
@@ -209,6 +226,15 @@ Result<ContainerInfo> parse_container(std::string_view payload) {
   return extract(wire.pod(), wire.container());
 }
 
+Result<ContainerInfo> parse_update(std::string_view payload) {
+  Arena arena;
+  auto& wire = *Arena::CreateMessage<api::UpdateContainerRequest>(&arena);
+  if (!parse(wire, payload)) return not_a("UpdateContainerRequest", payload.size());
+  ContainerInfo out = extract(wire.pod(), wire.container());
+  out.asked = memory_of(wire.linux_resources());
+  return out;
+}
+
 Result<StateChange> parse_state_change(std::string_view payload) {
   Arena arena;
   auto& wire = *Arena::CreateMessage<api::StateChangeEvent>(&arena);
@@ -285,11 +311,12 @@ std::string encode_sync_more() {
 Result<EncodedUpdates> encode_create_reply(const ContainerId& own, const CreateAnswer& answer,
                                            std::size_t limit) {
   if (Status ok = check_all(answer.updates, &own); !ok) return std::move(ok).error();
-  if (!is_utf8(answer.mems)) return Error{Errc::kInternal, "the node list of a new container cannot be sent"};
+  if (!is_utf8(answer.memory.mems))
+    return Error{Errc::kInternal, "the node list of a new container cannot be sent"};
   Arena arena;
   auto& wire = *Arena::CreateMessage<api::CreateContainerResponse>(&arena);
-  if (!answer.cpus.empty() || !answer.mems.empty()) {
-    set_cpus(*wire.mutable_adjust()->mutable_linux()->mutable_resources(), answer.cpus, answer.mems);
+  if (!answer.cpus.empty() || !answer.memory.is_empty()) {
+    set_resources(*wire.mutable_adjust()->mutable_linux()->mutable_resources(), answer.cpus, answer.memory);
   }
   EncodedUpdates out;
   out.sent = append_fitting(wire, answer.updates, 0, limit);

@@ -5,7 +5,7 @@
 //
 // Source  spec nri-wire section 3; what is read is the list of 3.7.
 // Errors  kInvalidInput  bytes that are not the message they should be
-//         kInternal      an answer that must not reach the wire: an update without CPUs (the runtime would
+//         kInternal      an answer that must not reach the wire: an update of nothing (the runtime would
 //         read
 //                        "unchanged"), twice for one container, for the container being created, or with an
 //                        id that is not UTF-8
@@ -52,6 +52,9 @@ std::string encode_configure_reply(std::int32_t events);
 
 // Requests that have a pod in field 1 and a container in field 2.
 Result<ContainerInfo> parse_container(std::string_view payload);
+
+// The same of UpdateContainer, with what the container is to become in field 3.
+Result<ContainerInfo> parse_update(std::string_view payload);
 
 struct StateChange {
   bool removed = false;  // event REMOVE_CONTAINER; all others are of no interest

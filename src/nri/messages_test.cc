@@ -113,9 +113,39 @@ TEST(Messages, ReadsWhatAPinningPluginNeeds) {
   EXPECT_EQ(got->pod_name, "web-0");
   EXPECT_EQ(got->name, "main") << "from the label";
   EXPECT_EQ(got->cpus, "0-3");
-  EXPECT_EQ(got->mems, "0");
+  EXPECT_EQ(got->memory.mems, "0");
   EXPECT_EQ(got->env, (std::vector<std::string>{"DRA_CPUSET_a=0-1", "DRA_CPUSET_a=2-3"}))
       << "check 38: duplicates are kept, in order";
+}
+
+TEST(Messages, ReadsWhatIsKnownAndAskedOfMemory) {
+  const std::string env = field(8, "DRAMEMORY_a_NUMANodes=1") + field(8, "DRA_CPUSET_a=0-1") +
+                          field(8, "XDRAMEMORY_b_NUMANodes=1");
+  const auto resources = [](const std::string& mems, const std::string& limit) {
+    return field(1, field(1, from_hex("08 80 20"))) + field(2, field(7, mems)) +
+           field(3, field(1, "2MB") + from_hex(limit.c_str())) + field(3, field(1, "1GB"));
+  };
+  const std::string container =
+      field(1, "c1") + field(2, "pod1") + env + field(11, field(3, resources("1", "10 80 40")));
+  const Result<ContainerInfo> got = parse_update(field(1, pod_bytes("pod1", "uid1")) + field(2, container) +
+                                                 field(3, resources("0-1", "10 05")));
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(got->memory_env, (std::vector<std::string>{"DRAMEMORY_a_NUMANodes=1"}));
+  EXPECT_EQ(got->env, (std::vector<std::string>{"DRA_CPUSET_a=0-1"}));
+  EXPECT_EQ(got->memory,
+            (MemorySettings{.mems = "1", .hugepage_limits = {{"2MB", 8192}, {"1GB", 0}}, .limit = 4096}));
+  EXPECT_EQ(got->asked,
+            (MemorySettings{.mems = "0-1", .hugepage_limits = {{"2MB", 5}, {"1GB", 0}}, .limit = 4096}));
+}
+
+TEST(Messages, AnUpdateOfMemoryAloneSaysNothingOfCpus) {
+  const Result<EncodedUpdates> got =
+      encode_updates({{ContainerId("c1"), {}, {.mems = "1", .hugepage_limits = {{"2MB", 5}}}}}, 0, 4096);
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  EXPECT_EQ(got->payload,
+            field(1, field(1, "c1") + field(2, field(1, field(2, field(7, "1")) +
+                                                            field(3, field(1, "2MB") + from_hex("10 05"))))));
+  EXPECT_FALSE(encode_updates({{ContainerId("c1"), {}}}, 0, 4096).ok());
 }
 
 TEST(Messages, Check32StateChange) {

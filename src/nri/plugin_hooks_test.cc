@@ -159,15 +159,21 @@ TEST_F(PluginHooks, Check35CreateAnswer) {
   handler_.create = [](const ContainerInfo& container, Deadline) {
     EXPECT_EQ(container.pod_uid.get(), "uid-pod1");
     EXPECT_EQ(container.pod_namespace, "shop");
-    return CreateAnswer{
-        {2, 3}, {{ContainerId("shrinks"), CpuSet{0}}, {ContainerId("grows"), CpuSet{0, 1}}}, "0"};
+    return CreateAnswer{{2, 3},
+                        {{ContainerId("shrinks"), CpuSet{0}}, {ContainerId("grows"), CpuSet{0, 1}}},
+                        {.mems = "0", .hugepage_limits = {{"2MB", 67108864}}, .limit = 536870912}};
   };
   Peer peer = introduced();
   peer.request(5, "CreateContainer", container_request("c1"));
   api::CreateContainerResponse response;
   ASSERT_TRUE(response.ParseFromString(peer.reply_to(5).payload));
   EXPECT_EQ(response.adjust().linux().resources().cpu().cpus(), "2-3");
-  EXPECT_EQ(response.adjust().linux().resources().cpu().mems(), "0");
+  const api::LinuxResources& resources = response.adjust().linux().resources();
+  EXPECT_EQ(resources.cpu().mems(), "0");
+  ASSERT_EQ(resources.hugepage_limits_size(), 1);
+  EXPECT_EQ(resources.hugepage_limits(0).page_size(), "2MB");
+  EXPECT_EQ(resources.hugepage_limits(0).limit(), 67108864U);
+  EXPECT_EQ(resources.memory().limit().value(), 536870912);
   ASSERT_EQ(response.update_size(), 2);
   EXPECT_EQ(response.update(0).container_id(), "shrinks");
   EXPECT_EQ(response.update(1).container_id(), "grows");

@@ -145,7 +145,7 @@ void Service::create(Session& session, const Call& call) {
 
 void Service::update(Session& session, const Call& call) {
   if (!in_time(session, call)) return;
-  const Result<ContainerInfo> container = parse_container(call.payload);
+  const Result<ContainerInfo> container = parse_update(call.payload);
   if (!container) return refuse(session, call, container.error());
   const Result<std::vector<ContainerUpdate>> updates = handler_.on_update(*container, call.deadline);
   if (!updates) return refuse(session, call, updates.error());

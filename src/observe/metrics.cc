@@ -22,8 +22,6 @@
 namespace dracpu::observe {
 namespace {
 
-// The Prometheus client's defaults.
-constexpr std::array kDefaultSeconds = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0};
 // Around the runtime's 2 s for one hook.
 constexpr std::array kHookSeconds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
                                      0.05,   0.1,     0.25,   0.5,   1.0,    1.5,   2.0,  5.0};
@@ -119,6 +117,7 @@ std::string Metrics::render(TextFormat format) const {
   std::string out;
   out.reserve(std::size_t{16} << 10U);
   for (const Family* family : registry_.families()) family->append(out, format);
+  if (memory) memory->append(out, format);
   append_header(out, kBuildInfo, format);
   const BuildInfo build = build_info();
   append_sample(out, "dracpu_build_info",

@@ -16,20 +16,16 @@
 #define DRACPU_OBSERVE_METRICS_H_
 
 #include <array>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "observe/memory_metrics.h"
 #include "observe/metric_types.h"
+#include "observe/outcome.h"
 
 namespace dracpu::observe {
-
-enum class Outcome { kSuccess, kError, kUnknown };
-template <>
-struct LabelOf<Outcome> {
-  static constexpr std::string_view kKey = "result";
-  static constexpr std::array<std::string_view, 3> kValues = {"success", "error", "unknown"};
-};
 
 enum class AllocationMode { kShared, kExclusive, kUnknown };
 template <>
@@ -87,9 +83,13 @@ struct Metrics {
   TextCounter containers_refused_total;    // {reason}
   TextGauge hook_deadline_margin_seconds;  // {hook}: the least time that was left when a hook was answered
 
+  // Null where memory is off. Set before anybody renders.
+  std::unique_ptr<MemoryMetrics> memory;
+
   // What the endpoint answers; reads the process's own figures from /proc.
   std::string render(TextFormat format) const;
-  // All metrics but those of the process, those of release 0.3.0 first (`dracpu introspect metrics`).
+  // All metrics but those of the process and of memory, those of release 0.3.0 first (`dracpu introspect
+  // metrics`).
   std::vector<MetricInfo> described() const;
 };
 

@@ -22,7 +22,7 @@ std::filesystem::path driver_binary() {
 }  // namespace
 
 void SandboxTest::bring_up(MachineShape shape, NodeOptions options) {
-  options.driver = driver_binary();
+  if (options.driver.empty()) options.driver = driver_binary();
   if (::access(options.driver.c_str(), X_OK) != 0) {
     if (std::getenv("DRACPU_SKIP_WITHOUT_BINARY") != nullptr) GTEST_SKIP() << "no driver binary";
     FAIL() << "no driver binary at \"" << options.driver.string() << "\"; build dracpu or set DRACPU_BINARY";

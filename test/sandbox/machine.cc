@@ -84,11 +84,17 @@ Status write_machine(const fs::path& root, const MachineShape& shape) {
     w.put(node + "cpulist", package.to_string());
     w.put(node + "distance", distance);
     w.put(node + "meminfo", fmt::format("Node {} MemTotal:       16777216 kB", socket));
+    if (shape.hugepages == 0) continue;
+    for (const char* count : {"nr_hugepages", "free_hugepages"})
+      w.put(fmt::format("{}hugepages/hugepages-2048kB/{}", node, count), std::to_string(shape.hugepages));
+    w.put(node + "hugepages/hugepages-2048kB/surplus_hugepages", "0");
   }
   const std::string nodes = shape.sockets == 1 ? "0" : fmt::format("0-{}", shape.sockets - 1);
   for (const char* list : {"online", "possible", "has_cpu", "has_memory"}) {
     w.put(fmt::format("sys/devices/system/node/{}", list), nodes);
   }
+  w.put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate");
+  w.put("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids");
   return w.done();
 }
 

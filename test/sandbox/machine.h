@@ -21,6 +21,7 @@ struct MachineShape {
   std::size_t sockets = 1;
   std::size_t cores = 4;  // per socket
   std::size_t threads = 2;
+  std::size_t hugepages = 0;  // of 2 MiB per node, all free
 
   std::size_t cpus() const { return sockets * cores * threads; }
 };

@@ -48,17 +48,27 @@ long double amount_of(const json::value& capacity) {
   return parse_amount(v.get_string()).value_or(0);
 }
 
-json::object allocation_of(const std::string& node, const std::string& device, std::size_t cpus) {
-  const json::object result{
-      {"request", "cpus"},    {"driver", kDriverName},
-      {"pool", node},         {"device", device},
-      {"shareID", new_uid()}, {"consumedCapacity", json::object{{"dra.cpu/cpu", std::to_string(cpus)}}},
-  };
+json::object result_of(const std::string& request, const std::string& driver, const std::string& node,
+                       const std::string& device, const std::string& key, const std::string& amount) {
+  return {{"request", request}, {"driver", driver},     {"pool", node},
+          {"device", device},   {"shareID", new_uid()}, {"consumedCapacity", json::object{{key, amount}}}};
+}
+
+json::object allocation_of(const std::string& node, json::array results) {
   const json::object here{
       {"key", "metadata.name"}, {"operator", "In"}, {"values", json::array{json::value(node)}}};
-  return {{"devices", json::object{{"results", json::array{result}}, {"config", json::array{}}}},
+  return {{"devices", json::object{{"results", std::move(results)}, {"config", json::array{}}}},
           {"nodeSelector", json::object{{"nodeSelectorTerms",
                                          json::array{json::object{{"matchFields", json::array{here}}}}}}}};
+}
+
+json::object request_of(const std::string& name, const std::string& cls, const std::string& key,
+                        const std::string& amount) {
+  const json::object exactly{{"deviceClassName", cls},
+                             {"allocationMode", "ExactCount"},
+                             {"count", 1},
+                             {"capacity", json::object{{"requests", json::object{{key, amount}}}}}};
+  return {{"name", name}, {"exactly", exactly}};
 }
 
 }  // namespace
@@ -121,10 +131,11 @@ std::string Node::config_text() const {
       "apiVersion: dracpu/v1beta1\nkind: DriverConfiguration\n"
       "node:\n  name: {}\n  reservedCPUs: \"{}\"\n"
       "runtime:\n  kubeletRootDir: {}\n  nriSocket: {}\n  cdiDir: {}\n  kubeconfig: {}\n  growPool: {}\n"
-      "observe:\n  bindAddress: \"unix:{}\"\n  statusPage: \"unix:{}\"\n  verbosity: {}\n",
+      "observe:\n  bindAddress: \"unix:{}\"\n  statusPage: \"unix:{}\"\n  verbosity: {}\n{}",
       options_.name, options_.reserved_cpus, root_dir().string(), options_.runtime.socket.string(),
       cdi_dir().string(), (folder_ / "kubeconfig").string(), options_.grow_pool,
-      (folder_ / "http.sock").string(), (folder_ / kStatusPage).string(), options_.verbosity);
+      (folder_ / "http.sock").string(), (folder_ / kStatusPage).string(), options_.verbosity,
+      options_.memory.empty() ? "" : fmt::format("memory: {}\n", options_.memory));
 }
 
 Status Node::reserve(const std::string& cpus) {
@@ -216,12 +227,13 @@ Result<std::string> Node::pick_device(std::size_t cpus) {
     const json::value* status = claim.if_contains("status");
     if (status == nullptr) continue;
     for (const json::value& r : status->at("allocation").at("devices").at("results").as_array()) {
+      if (r.at("driver").as_string() != kDriverName) continue;
       used[std::string(r.at("device").as_string())] += amount_of(r.at("consumedCapacity").at("dra.cpu/cpu"));
     }
   }
   for (const json::object& slice : slices()) {
     const json::value* devices = slice.at("spec").as_object().if_contains("devices");
-    if (devices == nullptr) continue;
+    if (devices == nullptr || slice.at("spec").at("driver").as_string() != kDriverName) continue;
     for (const json::value& d : devices->as_array()) {
       const std::string name(d.at("name").as_string());
       const long double room = amount_of(d.at("capacity").at("dra.cpu/cpu")) - used[name];
@@ -235,12 +247,15 @@ Result<ClaimName> Node::make_claim(const std::string& name, std::size_t cpus) {
   const std::lock_guard<std::mutex> lock(scheduling_);
   Result<std::string> device = pick_device(cpus);
   if (!device.ok()) return std::move(device).error();
-  const json::object exactly{
-      {"deviceClassName", kDriverName},
-      {"allocationMode", "ExactCount"},
-      {"count", 1},
-      {"capacity", json::object{{"requests", json::object{{"dra.cpu/cpu", std::to_string(cpus)}}}}}};
-  const json::array requests{json::object{{"name", "cpus"}, {"exactly", exactly}}};
+  const std::string amount = std::to_string(cpus);
+  return put_claim(name, {request_of("cpus", kDriverName, "dra.cpu/cpu", amount)},
+                   allocation_of(options_.name, {result_of("cpus", kDriverName, options_.name, *device,
+                                                           "dra.cpu/cpu", amount)}),
+                   new_pod(name));
+}
+
+Result<ClaimName> Node::put_claim(const std::string& name, const json::array& requests,
+                                  const json::object& allocation, const PodInfo& pod) {
   const ApiReply made = api_->store().create(
       kClaims, {{"apiVersion", "resource.k8s.io/v1"},
                 {"kind", "ResourceClaim"},
@@ -248,13 +263,83 @@ Result<ClaimName> Node::make_claim(const std::string& name, std::size_t cpus) {
                 {"spec", json::object{{"devices", json::object{{"requests", requests}}}}}});
   if (made.status != 201) return refused("creating the claim", made);
   json::object claim = json::parse(made.body).as_object();
-  const json::array reserved{json::object{{"resource", "pods"}, {"name", name}, {"uid", new_uid()}}};
-  claim["status"] =
-      json::object{{"allocation", allocation_of(options_.name, *device, cpus)}, {"reservedFor", reserved}};
+  const json::array reserved{json::object{{"resource", "pods"}, {"name", pod.name}, {"uid", pod.uid}}};
+  claim["status"] = json::object{{"allocation", allocation}, {"reservedFor", reserved}};
   const ApiReply set = api_->store().handle(
       Caller::kSandbox, "PUT", fmt::format("{}/{}/status", kClaims, name), json::serialize(claim));
   if (set.status != 200) return refused("allocating the claim", set);
   return ClaimName{kNamespace, name, std::string(claim.at("metadata").at("uid").as_string())};
+}
+
+Result<ClaimName> Node::make_memory_claim(const std::string& name, const PodInfo& pod,
+                                          const std::vector<MemoryWish>& wishes, std::size_t cpus,
+                                          const std::string& cpu_device) {
+  json::array requests;
+  json::array results;
+  for (std::size_t i = 0; i < wishes.size(); ++i) {
+    const std::string request = fmt::format("memory-{}", i);
+    requests.push_back(request_of(request, kMemoryDriver, "size", wishes[i].size));
+    results.push_back(
+        result_of(request, kMemoryDriver, options_.name, wishes[i].device, "size", wishes[i].size));
+  }
+  if (cpus > 0) {
+    const std::string amount = std::to_string(cpus);
+    requests.push_back(request_of("cpus", kDriverName, "dra.cpu/cpu", amount));
+    results.push_back(result_of("cpus", kDriverName, options_.name, cpu_device, "dra.cpu/cpu", amount));
+  }
+  return put_claim(name, requests, allocation_of(options_.name, std::move(results)), pod);
+}
+
+PodInfo Node::new_pod(const std::string& name) { return {new_uid(), kNamespace, name}; }
+
+Status Node::prepare(Pod& pod, const std::string& driver) {
+  auto prepared = kubelet_->prepare(driver, pod.claims);
+  if (!prepared.ok()) return std::move(prepared).error();
+  for (const ClaimName& claim : pod.claims) {
+    const Result<PreparedClaim>& one = prepared->at(claim.uid);
+    if (!one.ok()) {
+      return Error(one.error())
+          .while_doing(fmt::format("NodePrepareResources failed for ResourceClaim {}", claim.name));
+    }
+    pod.devices.insert(pod.devices.end(), one->cdi_devices.begin(), one->cdi_devices.end());
+  }
+  return ok_status();
+}
+
+Result<Pod> Node::start_pod_of(const PodInfo& info, const std::vector<ClaimName>& claims,
+                               const std::vector<std::string>& drivers) {
+  Pod pod;
+  pod.info = info;
+  pod.claims = claims;
+  for (const std::string& driver : drivers) {
+    if (Status s = prepare(pod, driver); !s.ok()) return std::move(s).error();
+  }
+  if (Result<std::string> id = add_container(pod); !id.ok()) return std::move(id).error();
+  return pod;
+}
+
+Status Node::end_pod_of(const Pod& pod, const std::vector<std::string>& drivers) {
+  for (const std::string& id : pod.containers) {
+    if (Status s = runtime_->remove(id); !s.ok() && s.error().code != Errc::kNotFound) return s;
+  }
+  for (const std::string& driver : drivers) {
+    auto undone = kubelet_->unprepare(driver, pod.claims);
+    if (!undone.ok()) return std::move(undone).error();
+    for (const auto& [uid, one] : *undone) {
+      if (!one.ok()) return Error(one.error()).while_doing("NodeUnprepareResources failed");
+    }
+  }
+  return ok_status();
+}
+
+Result<ContainerView> Node::container_of(const Pod& pod) const {
+  if (pod.containers.empty()) return make_error(Errc::kNotFound, "pod {} has no container", pod.info.name);
+  return runtime_->container(pod.containers.back());
+}
+
+Status Node::set_memory(const std::string& section) {
+  options_.memory = section;
+  return write_text(folder_ / "dracpu.yaml", config_text());
 }
 
 Status Node::delete_claim(const ClaimName& claim) {
@@ -266,19 +351,10 @@ Status Node::delete_claim(const ClaimName& claim) {
 Result<Pod> Node::start_pod(const std::string& name, const std::vector<ClaimName>& claims,
                             const std::vector<std::string>& env) {
   Pod pod;
-  pod.info = {new_uid(), kNamespace, name};
+  pod.info = new_pod(name);
   pod.claims = claims;
   if (!claims.empty()) {
-    auto prepared = kubelet_->prepare(kDriverName, claims);
-    if (!prepared.ok()) return std::move(prepared).error();
-    for (const ClaimName& claim : claims) {
-      const Result<PreparedClaim>& one = prepared->at(claim.uid);
-      if (!one.ok()) {
-        return Error(one.error())
-            .while_doing(fmt::format("NodePrepareResources failed for ResourceClaim {}", claim.name));
-      }
-      pod.devices.insert(pod.devices.end(), one->cdi_devices.begin(), one->cdi_devices.end());
-    }
+    if (Status s = prepare(pod, kDriverName); !s.ok()) return std::move(s).error();
   }
   Result<std::string> id = add_container(pod, "main", env);
   if (!id.ok()) return std::move(id).error();
@@ -293,16 +369,8 @@ Result<std::string> Node::add_container(Pod& pod, const std::string& name,
 }
 
 Status Node::end_pod(const Pod& pod) {
-  for (const std::string& id : pod.containers) {
-    if (Status s = runtime_->remove(id); !s.ok() && s.error().code != Errc::kNotFound) return s;
-  }
-  if (pod.claims.empty()) return ok_status();
-  auto undone = kubelet_->unprepare(kDriverName, pod.claims);
-  if (!undone.ok()) return std::move(undone).error();
-  for (const auto& [uid, one] : *undone) {
-    if (!one.ok()) return Error(one.error()).while_doing("NodeUnprepareResources failed");
-  }
-  return ok_status();
+  return end_pod_of(pod,
+                    pod.claims.empty() ? std::vector<std::string>{} : std::vector<std::string>{kDriverName});
 }
 
 Result<CpuSet> Node::claim_cpus(const ClaimName& claim) const {

@@ -30,6 +30,7 @@
 namespace dracpu::sandbox {
 
 inline constexpr const char* kDriverName = "dra.cpu";
+inline constexpr const char* kMemoryDriver = "dra.memory";
 
 struct NodeOptions {
   std::filesystem::path driver{};  // the binary
@@ -43,6 +44,13 @@ struct NodeOptions {
   KubeletOptions kubelet{};
   bool api_up = true;
   bool standby_ready = false;
+  std::string memory{};  // the section of the configuration, in one line such as "{enabled: true}"
+};
+
+// An amount of a memory device: "hugepages-2mi-numa001", "64Mi".
+struct MemoryWish {
+  std::string device;
+  std::string size;
 };
 
 struct Pod {
@@ -91,6 +99,18 @@ class Node {
 
   // A claim for `cpus` CPUs, allocated to the first published device that has room.
   Result<ClaimName> make_claim(const std::string& name, std::size_t cpus);
+  // A claim on memory that is reserved for the pod, and with `cpus` on that many CPUs of `cpu_device`, too.
+  Result<ClaimName> make_memory_claim(const std::string& name, const PodInfo& pod,
+                                      const std::vector<MemoryWish>& wishes, std::size_t cpus = 0,
+                                      const std::string& cpu_device = "cpudevnuma000");
+  static PodInfo new_pod(const std::string& name);
+  // A pod that exists already, its claims prepared by these drivers in this order.
+  Result<Pod> start_pod_of(const PodInfo& pod, const std::vector<ClaimName>& claims,
+                           const std::vector<std::string>& drivers);
+  Status end_pod_of(const Pod& pod, const std::vector<std::string>& drivers);
+  Result<ContainerView> container_of(const Pod& pod) const;
+  // The configuration of the next start.
+  Status set_memory(const std::string& section);
   Status delete_claim(const ClaimName& claim);
   // A pod with one container "main"; with claims it is prepared first. `env` is the pod's own.
   Result<Pod> start_pod(const std::string& name, const std::vector<ClaimName>& claims = {},
@@ -112,6 +132,9 @@ class Node {
   std::string config_text() const;
   Result<Child> spawn(const std::string& name) const;
   Result<std::string> pick_device(std::size_t cpus);
+  Status prepare(Pod& pod, const std::string& driver);
+  Result<ClaimName> put_claim(const std::string& name, const boost::json::array& requests,
+                              const boost::json::object& allocation, const PodInfo& pod);
   std::filesystem::path root_dir() const { return folder_ / "kubelet"; }
   std::filesystem::path cdi_dir() const { return folder_ / "cdi"; }
 

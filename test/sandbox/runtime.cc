@@ -254,12 +254,15 @@ class Engine final : public Runtime {
         if (Status s = owners.claim(made.id, plugin.name); !s.ok()) return s;
         made.cpus = cpus;
       }
+      take_memory(response.adjust().linux().resources(), made);
       for (const api::ContainerUpdate& u : response.update()) {
         if (u.container_id() == made.id) {
           return make_error(Errc::kConflict, "plugin \"{}\" asked update of \"{}\" during creation",
                             plugin.name, made.id);
         }
-        if (u.linux().resources().cpu().cpus().empty()) continue;
+        const api::LinuxResources& told = u.linux().resources();
+        if (told.cpu().cpus().empty() && told.cpu().mems().empty() && told.hugepage_limits().empty())
+          continue;
         if (Status s = owners.claim(u.container_id(), plugin.name); !s.ok()) return s;
         *others.Add() = u;
       }
@@ -314,6 +317,11 @@ class Engine final : public Runtime {
     bool good = true;
     for (const api::ContainerUpdate& u : updates) {
       const std::string& cpus = u.linux().resources().cpu().cpus();
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (const auto it = containers_.find(u.container_id()); it != containers_.end())
+          take_memory(u.linux().resources(), it->second);
+      }
       if (cpus.empty() || set_cpus(u.container_id(), cpus).ok()) continue;
       good = false;
       const std::lock_guard<std::mutex> lock(mutex_);

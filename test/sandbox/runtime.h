@@ -19,8 +19,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -71,7 +73,9 @@ struct ContainerView {
   std::string name;
   std::vector<std::string> env;  // CDI edits included
   std::string cpus;              // what the runtime was last told; empty: its default
-  std::size_t updates = 0;       // how often it was told after the creation
+  std::string mems{};            // the same
+  std::map<std::string, std::uint64_t> hugepage_limits{};
+  std::size_t updates = 0;  // how often it was told after the creation
   pid_t pid = 0;
   bool running = false;
 };

@@ -61,7 +61,20 @@ void fill_container(const ContainerView& view, api::ContainerState state, api::C
   out.set_pid(static_cast<std::uint32_t>(view.pid));
   for (const std::string& e : view.env) out.add_env(e);
   (*out.mutable_labels())["io.kubernetes.container.name"] = view.name;
-  out.mutable_linux()->mutable_resources()->mutable_cpu()->set_cpus(view.cpus);
+  api::LinuxResources& resources = *out.mutable_linux()->mutable_resources();
+  resources.mutable_cpu()->set_cpus(view.cpus);
+  resources.mutable_cpu()->set_mems(view.mems);
+  for (const auto& [size, bytes] : view.hugepage_limits) {
+    api::HugepageLimit* limit = resources.add_hugepage_limits();
+    limit->set_page_size(size);
+    limit->set_limit(bytes);
+  }
+}
+
+void take_memory(const api::LinuxResources& told, ContainerView& view) {
+  if (!told.cpu().mems().empty()) view.mems = told.cpu().mems();
+  for (const api::HugepageLimit& limit : told.hugepage_limits())
+    view.hugepage_limits[limit.page_size()] = limit.limit();
 }
 
 std::string plugin_name(const std::string& register_request) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-#include "kube/quantity.h"
+#include "base/quantity.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "base/strings.h"
 
-namespace dracpu::kube {
+namespace dracpu {
 namespace {
 
 using Nano = Quantity::Nano;
@@ -119,6 +119,12 @@ std::optional<Nano> scale_binary(const Mantissa& m, int power) {
 
 Quantity::Quantity(std::int64_t whole) : nano_(Nano{whole} * kOne) {}
 
+Quantity Quantity::of_bytes(std::int64_t count) {
+  Quantity out(count);
+  out.family_ = Family::kBinary;
+  return out;
+}
+
 Result<Quantity> Quantity::parse(std::string_view text) {
   const auto fail = [&](std::string_view why) {
     return make_error(Errc::kInvalidInput, "quantity \"{}\": {}", text.substr(0, kMaxText), why);
@@ -202,4 +208,4 @@ std::string Quantity::to_string() const {
   return sign + digits_of(value) + std::string(kSuffixes[static_cast<std::size_t>(index)].text);
 }
 
-}  // namespace dracpu::kube
+}  // namespace dracpu

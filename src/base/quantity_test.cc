@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-#include "kube/quantity.h"
+#include "base/quantity.h"
 
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <utility>
 
-namespace dracpu::kube {
+namespace dracpu {
 namespace {
 
 TEST(Quantity, Accepts) {
@@ -112,6 +113,18 @@ TEST(Quantity, Refuses) {
   EXPECT_FALSE(Quantity::parse(std::string(1000, '1')).ok());
 }
 
+TEST(Quantity, BytesHaveBinarySuffixes) {
+  for (const auto& [bytes, text] :
+       std::initializer_list<std::pair<std::int64_t, const char*>>{{0, "0"},
+                                                                   {1000, "1000"},
+                                                                   {536870912, "512Mi"},
+                                                                   {33332322304, "32551096Ki"},
+                                                                   {8589934592, "8Gi"},
+                                                                   {1000000000, "1000000000"}}) {
+    EXPECT_EQ(Quantity::of_bytes(bytes).to_string(), text);
+  }
+}
+
 TEST(Quantity, ComparesByValue) {
   EXPECT_EQ(*Quantity::parse("1000"), *Quantity::parse("1k"));
   EXPECT_EQ(*Quantity::parse("2Ki"), Quantity(2048));
@@ -121,4 +134,4 @@ TEST(Quantity, ComparesByValue) {
 }
 
 }  // namespace
-}  // namespace dracpu::kube
+}  // namespace dracpu

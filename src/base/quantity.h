@@ -12,8 +12,8 @@
 // Compare By value: 2Ki equals 2048. The suffix family only decides how to_string() prints.
 // Threads A value; no shared state.
 
-#ifndef DRACPU_KUBE_QUANTITY_H_
-#define DRACPU_KUBE_QUANTITY_H_
+#ifndef DRACPU_BASE_QUANTITY_H_
+#define DRACPU_BASE_QUANTITY_H_
 
 #include <compare>
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 #include "base/result.h"
 
-namespace dracpu::kube {
+namespace dracpu {
 
 class Quantity {
  public:
@@ -32,6 +32,8 @@ class Quantity {
 
   Quantity() = default;
   explicit Quantity(std::int64_t whole);
+  // Printed with binary suffixes: 536870912 is "512Mi".
+  static Quantity of_bytes(std::int64_t count);
 
   static Result<Quantity> parse(std::string_view text);
 
@@ -54,6 +56,6 @@ class Quantity {
   Family family_ = Family::kDecimal;
 };
 
-}  // namespace dracpu::kube
+}  // namespace dracpu
 
-#endif  // DRACPU_KUBE_QUANTITY_H_
+#endif  // DRACPU_BASE_QUANTITY_H_

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// The memory driver within one term as the node's owner: its slices, its kubelet sockets, its claims, and a
+// look at the amounts now and then. There only where memory is on.
+//
+// Checks   "memory-kubelet" and "memory-slices" of /readyz.
+// Threads  The main thread, but for view(); callbacks come on the threads of the parts that call them.
+
+#ifndef DRACPU_AGENT_MEMORY_PART_H_
+#define DRACPU_AGENT_MEMORY_PART_H_
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/books.h"
+#include "agent/memory_service.h"
+#include "agent/node.h"
+#include "agent/registration_timer.h"
+#include "agent/status_board.h"
+#include "agent/wake.h"
+#include "agent/worker.h"
+#include "base/mutex.h"
+#include "kube/slice_publisher.h"
+#include "kubelet/server.h"
+#include "observe/health.h"
+#include "observe/metrics.h"
+
+namespace dracpu::agent {
+
+kubelet::ServerOptions memory_server_options(const config::Config& config);
+
+// A device is unhealthy while its claims hold more than it has: its node lost memory or its pool shrank.
+std::vector<kubelet::DeviceHealth> memory_health(const Node& node, const std::vector<memory::Standing>& now);
+
+// For the status page.
+std::vector<StatusMemory> memory_status(const MemoryBook& book);
+
+class MemoryPart {
+ public:
+  MemoryPart(const Node& node, std::shared_ptr<const MemoryView> view, Books& books, Worker& worker,
+             Wake& wake, observe::Metrics& metrics, observe::HealthState& health, MemoryService::Hooks hooks,
+             ClaimReader reader);
+
+  std::shared_ptr<const MemoryView> view() const;
+
+  void start_publisher(kube::HttpClient& client);
+  Status start_kubelet();
+  void publish();
+  // Registration, the amounts, health. `topology` is the machine as it is known now.
+  void tick(std::chrono::steady_clock::time_point now, const topology::Topology& topology);
+  bool sockets_replaced() const { return server_ && server_->sockets_replaced(); }
+  void collect_lost_claims() { service_.collect_lost_claims(); }
+  // The publisher stops before the server, as all publishers do. Both are gone then, so that the API client
+  // can end before this object, which its last answers still reach.
+  void stop_publisher();
+  void stop_server();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  MemoryService::Hooks with_registration(MemoryService::Hooks hooks);
+  void on_registration(bool registered, const std::string& error);
+  void on_slices(const kube::PublisherState& state);
+  void retry_registration(Clock::time_point now);
+  void look(const topology::Topology& topology);
+  void report_health();
+  void set_gauges(const MemoryView& view);
+  void count_slice_writes();
+
+  const Node& node_;
+  Books& books_;
+  Wake& wake_;
+  observe::Metrics& metrics_;
+  observe::HealthState& health_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const MemoryView> view_ DRACPU_GUARDED_BY(mutex_);
+  std::atomic<bool> registered_{false};
+  RegistrationTimer registration_;
+  Clock::time_point next_look_{};
+  CpuSet seen_online_;
+  std::string look_error_;                                  // the last one, told once
+  std::optional<std::vector<kubelet::DeviceHealth>> told_;  // by the present server
+  kube::PublisherStats counted_;
+  // Declared so that each part is destroyed before those it uses.
+  MemoryService service_;
+  std::unique_ptr<kube::SlicePublisher> publisher_;
+  std::unique_ptr<kubelet::Server> server_;
+};
+
+}  // namespace dracpu::agent
+
+#endif  // DRACPU_AGENT_MEMORY_PART_H_

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include "agent/memory_service.h"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <utility>
+
+#include "cdi/claim_files.h"
+#include "memory/types.h"
+#include "observe/log.h"
+
+namespace dracpu::agent {
+namespace {
+
+using observe::log_info;
+using observe::log_warning;
+
+constexpr std::chrono::seconds kReadLimit{8};  // as for CPUs
+constexpr std::chrono::seconds kLookupLimit{30};
+
+double seconds(Deadline::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+std::string full_name(const kubelet::ClaimRef& ref) { return ref.ns + "/" + ref.name; }
+
+// "memory on node 1: 512Mi, hugepages-2Mi on node 1: 64Mi".
+std::string amounts_text(const memory::Claim& claim) {
+  std::string out;
+  for (const auto& [kind, by_node] : memory::amounts_of(claim)) {
+    for (const auto& [node, bytes] : by_node) {
+      out += fmt::format("{}{} on node {}: {}", out.empty() ? "" : ", ", memory::resource_name(kind),
+                         node.get(), memory::text_of(bytes));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<memory::ClaimFacts> memory_facts(const kube::Claim& claim, const ClaimUid& uid,
+                                        const std::string& pool) {
+  if (claim.uid != uid) {
+    return make_error(Errc::kConflict,
+                      "claim {}/{} was replaced: the kubelet names uid {}, the API server has {}", claim.ns,
+                      claim.name, uid.get(), claim.uid.get());
+  }
+  memory::ClaimFacts out{claim.ns, claim.name, claim.allocation.has_value(), {}, {}};
+  for (const kube::Consumer& c : claim.reserved_for) out.reserved_for.push_back({c.resource, PodUid(c.uid)});
+  if (!claim.allocation) return out;
+  for (const kube::AllocationResult& r : claim.allocation->results) {
+    if (r.driver != memory::kDriverName) continue;
+    if (r.pool != pool) {
+      return make_error(Errc::kInvalidInput,
+                        "claim {}/{}: device \"{}\" is of pool \"{}\", this node's pool is \"{}\"", claim.ns,
+                        claim.name, r.device, r.pool, pool);
+    }
+    out.results.push_back({r.request, r.pool, r.device, r.share_id, r.admin_access, r.consumed_capacity});
+  }
+  return out;
+}
+
+// One NodePrepareResources call: its distinct claims, what was read of them, who waits.
+struct MemoryService::Call {
+  std::string op = observe::new_op_id();
+  Deadline::Clock::time_point begun = Deadline::Clock::now();
+  std::vector<kubelet::ClaimRef> claims;
+  std::vector<std::optional<Result<kube::Claim>>> read;
+  std::atomic<std::size_t> missing{0};
+  kubelet::PrepareResults results;
+  std::function<void(kubelet::PrepareResults)> done;
+};
+
+MemoryService::MemoryService(const Node& node, Books& books, Worker& worker, ClaimReader reader,
+                             observe::Metrics& metrics, Hooks hooks)
+    : node_(node),
+      books_(books),
+      worker_(worker),
+      reader_(std::move(reader)),
+      metrics_(metrics),
+      hooks_(std::move(hooks)) {
+  update_gauges();
+}
+
+void MemoryService::prepare(std::vector<kubelet::ClaimRef> claims, Deadline deadline,
+                            std::function<void(kubelet::PrepareResults)> done) {
+  auto call = std::make_shared<Call>();
+  call->done = std::move(done);
+  std::set<ClaimUid> seen;
+  for (kubelet::ClaimRef& ref : claims) {
+    if (seen.insert(ref.uid).second) call->claims.push_back(std::move(ref));
+  }
+  log_info(4, "Prepare of memory begins", {{"opID", call->op}, {"claims", call->claims.size()}});
+  if (call->claims.empty()) {
+    call->done({});
+    return;
+  }
+  call->read.resize(call->claims.size());
+  call->missing = call->claims.size();
+  const Deadline limit(std::min(deadline.at(), Deadline::after(kReadLimit).at()));
+  for (std::size_t i = 0; i < call->claims.size(); ++i) {
+    reader_(call->claims[i].ns, call->claims[i].name, limit,
+            [this, call, i](Result<kube::Claim> claim) { claim_read(call, i, std::move(claim)); });
+  }
+}
+
+void MemoryService::claim_read(const std::shared_ptr<Call>& call, std::size_t index,
+                               Result<kube::Claim> claim) {
+  call->read[index] = std::move(claim);
+  if (call->missing.fetch_sub(1) != 1) return;
+  {
+    const Locked lock(mutex_);
+    ready_.push_back(call);
+    if (ready_.size() > 1) return;  // a drain is posted already and will take this one too
+  }
+  worker_.post([this] { drain(); });
+}
+
+std::vector<kubelet::PreparedDevice> MemoryService::answer(const ClaimUid& uid, const memory::Claim& claim) {
+  std::vector<kubelet::PreparedDevice> out;
+  out.reserve(claim.grants.size());
+  for (const memory::Grant& g : claim.grants) {
+    out.push_back({{std::string(kube::base_request(g.request))},
+                   g.pool,
+                   g.device,
+                   {cdi::device_id(cdi::kMemoryFiles, uid)},
+                   g.share_id});
+  }
+  return out;
+}
+
+Result<std::vector<kubelet::PreparedDevice>> MemoryService::answer_again(const ClaimUid& uid,
+                                                                         const memory::Claim& claim) {
+  if (Status s = books_.rewrite_memory_cdi(uid); !s.ok())
+    return std::move(s).error().while_doing("writing the claim's CDI file");
+  return answer(uid, claim);
+}
+
+std::optional<memory::Claim> MemoryService::prepared(const ClaimUid& uid) const {
+  return books_.with_memory([&](const MemoryBook& m) {
+    const auto it = m.accounts.claims().find(uid);
+    // An adopted claim does not know its devices.
+    const bool complete = it != m.accounts.claims().end() && it->second.committed &&
+                          std::none_of(it->second.grants.begin(), it->second.grants.end(),
+                                       [](const memory::Grant& g) { return g.device.empty(); });
+    return complete ? std::optional<memory::Claim>(it->second) : std::nullopt;
+  });
+}
+
+void MemoryService::drain() {
+  std::vector<std::shared_ptr<Call>> calls;
+  {
+    const Locked lock(mutex_);
+    calls.swap(ready_);
+  }
+  const Status allowed = hooks_.may_prepare();
+  std::vector<MemoryOrder> orders;
+  std::vector<Place> places;
+  for (const std::shared_ptr<Call>& call : calls) {
+    for (std::size_t i = 0; i < call->claims.size(); ++i) {
+      const kubelet::ClaimRef& ref = call->claims[i];
+      if (!allowed.ok()) {
+        call->results.emplace(ref.uid, allowed.error());
+        continue;
+      }
+      const Result<kube::Claim>& read = *call->read[i];
+      if (!read.ok()) {
+        // The API server is away: a claim that is prepared already is answered from the books.
+        const std::optional<memory::Claim> known = prepared(ref.uid);
+        if (read.error().code == Errc::kUnavailable && known) {
+          call->results.emplace(ref.uid, answer_again(ref.uid, *known));
+        } else {
+          call->results.emplace(
+              ref.uid, Error(read.error()).while_doing(fmt::format("reading claim {}", full_name(ref))));
+        }
+        continue;
+      }
+      Result<memory::ClaimFacts> facts = memory_facts(*read, ref.uid, node_.name);
+      if (!facts.ok()) {
+        call->results.emplace(ref.uid, std::move(facts).error());
+        continue;
+      }
+      orders.push_back({ref.uid, *std::move(facts)});
+      places.push_back({call.get(), &ref});
+    }
+  }
+  if (!orders.empty()) prepare_orders(orders, places);
+  for (const std::shared_ptr<Call>& call : calls) finish(*call);
+}
+
+void MemoryService::prepare_orders(const std::vector<MemoryOrder>& orders, const std::vector<Place>& places) {
+  memory::FreePages free;
+  std::optional<Error> unreadable;
+  const bool verify = node_.config.memory.verify_free_hugepages;
+  if (verify) {
+    const Result<topology::MachineMemory> now = topology::read_memory(node_.files);
+    if (now.ok()) {
+      free = memory::free_pages_of(*now);
+    } else {
+      unreadable = now.error();
+    }
+  }
+  if (unreadable) {
+    for (std::size_t i = 0; i < orders.size(); ++i) {
+      places[i].call->results.emplace(orders[i].uid,
+                                      Error(*unreadable).while_doing("reading the free hugepages"));
+    }
+    return;
+  }
+  std::vector<Result<memory::Claim>> prepared = books_.prepare_memory(orders, verify ? &free : nullptr);
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    if (!prepared[i].ok()) {
+      places[i].call->results.emplace(orders[i].uid, std::move(prepared[i]).error());
+      continue;
+    }
+    const memory::Claim& claim = *prepared[i];
+    if (!claim.grants.empty()) {
+      log_info(2, "Memory claim prepared",
+               {{"opID", places[i].call->op},
+                {"claim", full_name(*places[i].ref)},
+                {"claimUID", orders[i].uid.get()},
+                {"amounts", amounts_text(claim)}});
+    }
+    places[i].call->results.emplace(orders[i].uid, answer(orders[i].uid, claim));
+  }
+  update_gauges();
+}
+
+void MemoryService::finish(Call& call) {
+  const auto took = Deadline::Clock::now() - call.begun;
+  for (std::size_t i = 0; i < call.claims.size(); ++i) {
+    const kubelet::ClaimRef& ref = call.claims[i];
+    const Result<std::vector<kubelet::PreparedDevice>>& result = call.results.at(ref.uid);
+    metrics_.memory->prepare_claims_total.inc(result.ok() ? observe::Outcome::kSuccess
+                                                          : observe::Outcome::kError);
+    metrics_.memory->prepare_claim_duration_seconds.observe(seconds(took));
+    if (result.ok()) continue;
+    const Error& why = result.error();
+    metrics_.claims_refused_total.inc(name_of(why.code));
+    if (hooks_.tell_pod && call.read[i] && call.read[i]->ok()) {
+      for (const kube::Consumer& c : (**call.read[i]).reserved_for) {
+        if (c.resource == "pods")
+          hooks_.tell_pod({ref.ns, c.name, c.uid}, "ClaimRefused",
+                          fmt::format("claim {}: {}", ref.name, why.text));
+      }
+    }
+    if (hooks_.refused) hooks_.refused("claim " + full_name(ref), why.text);
+    log_info(0, "Memory claim refused",
+             {{"opID", call.op},
+              {"claim", full_name(ref)},
+              {"claimUID", ref.uid.get()},
+              {"reason", name_of(why.code)},
+              {"err", why.text}});
+  }
+  log_info(4, "Prepare of memory ends",
+           {{"opID", call.op},
+            {"claims", call.claims.size()},
+            {"ms", std::chrono::duration_cast<std::chrono::milliseconds>(took).count()}});
+  call.done(std::move(call.results));
+}
+
+void MemoryService::unprepare(std::vector<kubelet::ClaimRef> claims, Deadline /*deadline*/,
+                              std::function<void(kubelet::UnprepareResults)> done) {
+  worker_.post([this, claims = std::move(claims), done = std::move(done)] {
+    const std::string op = observe::new_op_id();
+    std::vector<ClaimUid> uids;
+    for (const kubelet::ClaimRef& ref : claims) {
+      if (std::find(uids.begin(), uids.end(), ref.uid) == uids.end()) uids.push_back(ref.uid);
+    }
+    std::vector<Status> ended = books_.unprepare_memory(uids);
+    kubelet::UnprepareResults results;
+    for (std::size_t i = 0; i < uids.size(); ++i) {
+      metrics_.memory->unprepare_claims_total.inc(ended[i].ok() ? observe::Outcome::kSuccess
+                                                                : observe::Outcome::kError);
+      if (ended[i].ok()) {
+        log_info(2, "Memory claim released", {{"opID", op}, {"claimUID", uids[i].get()}});
+      } else {
+        log_info(0, "Memory claim cannot be released",
+                 {{"opID", op}, {"claimUID", uids[i].get()}, {"err", ended[i].error().text}});
+      }
+      results.emplace(uids[i], std::move(ended[i]));
+    }
+    update_gauges();
+    done(std::move(results));
+  });
+}
+
+void MemoryService::on_registration(bool registered, const std::string& error) {
+  hooks_.registration(registered, error);
+}
+
+void MemoryService::collect_lost_claims() {
+  struct Candidate {
+    ClaimUid uid;
+    std::string ns;
+    std::string name;
+  };
+  std::vector<Candidate> candidates;
+  books_.with_memory([&](const MemoryBook& m) {
+    for (const ClaimUid& uid : m.claims_without_container()) {
+      const memory::Claim& claim = m.accounts.claims().at(uid);
+      // Claims adopted from another driver's CDI file have no name until they are prepared again.
+      if (!claim.name.empty()) candidates.push_back({uid, claim.ns, claim.name});
+    }
+  });
+  for (const Candidate& c : candidates) {
+    reader_(c.ns, c.name, Deadline::after(kLookupLimit), [this, c](Result<kube::Claim> claim) {
+      std::string why;
+      if (!claim.ok()) {
+        if (claim.error().code != Errc::kNotFound) return;  // unreachable: kept
+        why = "the claim is gone";
+      } else if (claim->uid != c.uid) {
+        why = "the claim was replaced by another of the same name";
+      } else if (!claim->allocation) {
+        why = "the claim is no longer allocated";
+      } else {
+        return;
+      }
+      worker_.post([this, uid = c.uid, why] { release_lost(uid, why); });
+    });
+  }
+}
+
+void MemoryService::release_lost(const ClaimUid& uid, const std::string& why) {
+  const bool still_lost = books_.with_memory([&](const MemoryBook& m) {
+    const std::vector<ClaimUid> lost = m.claims_without_container();
+    return std::find(lost.begin(), lost.end(), uid) != lost.end();
+  });
+  if (!still_lost) return;
+  const std::vector<Status> ended = books_.unprepare_memory({uid});
+  log_warning("Lost memory claim released",
+              {{"claimUID", uid.get()}, {"why", why}, {"err", ended[0].ok() ? "" : ended[0].error().text}});
+  metrics_.lost_claims_total.inc();
+  update_gauges();
+}
+
+void MemoryService::update_gauges() {
+  observe::SpanGauge::Values held;
+  observe::SpanGauge::Values left;
+  std::size_t claims = 0;
+  books_.with_memory([&](const MemoryBook& m) {
+    claims = m.accounts.claims().size();
+    for (const memory::Standing& s : m.accounts.standings()) {
+      const std::pair<int, std::string> span{s.node.get(), memory::resource_name(s.kind)};
+      held[span] = static_cast<double>(s.held.count);
+      left[span] = static_cast<double>(s.left().count);
+    }
+  });
+  metrics_.memory->allocated_bytes.set(std::move(held));
+  metrics_.memory->available_bytes.set(std::move(left));
+  metrics_.memory->resource_claims_active.set(claims);
+}
+
+}  // namespace dracpu::agent

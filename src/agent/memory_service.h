@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+// The kubelet's requests to the memory driver turned into steps of the books, as claim_service.h does it for
+// the CPUs. A claim with both gets a call for each driver, in either order; each answers its own devices.
+//
+// prepare: read each claim from the API server (all at once) → on the worker: free hugepages as the kernel
+// has them now, hold the amounts, state file, CDI files → answer. unprepare: on the worker: CDI files,
+// release, state file → answer. Never asks the API server. Threads As kubelet::Handler: called from gRPC
+// threads, answers from the worker or the API client's thread.
+
+#ifndef DRACPU_AGENT_MEMORY_SERVICE_H_
+#define DRACPU_AGENT_MEMORY_SERVICE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/books.h"
+#include "agent/claim_service.h"
+#include "agent/node.h"
+#include "agent/pod_events.h"
+#include "agent/worker.h"
+#include "base/mutex.h"
+#include "kube/claim.h"
+#include "kubelet/server.h"
+#include "observe/metrics.h"
+
+namespace dracpu::agent {
+
+// What the accounts are asked of a claim. kConflict: it is another one than the kubelet named; kInvalidInput:
+// a device of another node.
+Result<memory::ClaimFacts> memory_facts(const kube::Claim& claim, const ClaimUid& uid,
+                                        const std::string& pool);
+
+class MemoryService final : public kubelet::Handler {
+ public:
+  struct Hooks {
+    std::function<Status()> may_prepare;  // an error refuses every prepare, retryably
+    std::function<void(bool registered, const std::string& error)> registration;
+    TellPod tell_pod{};
+    std::function<void(std::string who, std::string what)> refused{};
+  };
+
+  // metrics.memory is there.
+  MemoryService(const Node& node, Books& books, Worker& worker, ClaimReader reader, observe::Metrics& metrics,
+                Hooks hooks);
+
+  void prepare(std::vector<kubelet::ClaimRef> claims, Deadline deadline,
+               std::function<void(kubelet::PrepareResults)> done) override;
+  void unprepare(std::vector<kubelet::ClaimRef> claims, Deadline deadline,
+                 std::function<void(kubelet::UnprepareResults)> done) override;
+  void on_registration(bool registered, const std::string& error) override;
+
+  // As ClaimService does it (RULINGS 10). On the worker's thread.
+  void collect_lost_claims();
+  // What is held and left, as metrics. From any thread.
+  void update_gauges();
+
+ private:
+  struct Call;
+  // Where the answer to an order goes.
+  struct Place {
+    Call* call;
+    const kubelet::ClaimRef* ref;
+  };
+  void claim_read(const std::shared_ptr<Call>& call, std::size_t index, Result<kube::Claim> claim);
+  void drain();
+  void prepare_orders(const std::vector<MemoryOrder>& orders, const std::vector<Place>& places);
+  void finish(Call& call);
+  std::optional<memory::Claim> prepared(const ClaimUid& uid) const;
+  static std::vector<kubelet::PreparedDevice> answer(const ClaimUid& uid, const memory::Claim& claim);
+  Result<std::vector<kubelet::PreparedDevice>> answer_again(const ClaimUid& uid, const memory::Claim& claim);
+  void release_lost(const ClaimUid& uid, const std::string& why);
+
+  const Node& node_;
+  Books& books_;
+  Worker& worker_;
+  ClaimReader reader_;
+  observe::Metrics& metrics_;
+  Hooks hooks_;
+  Mutex mutex_;
+  std::vector<std::shared_ptr<Call>> ready_ DRACPU_GUARDED_BY(mutex_);  // read, waiting for the worker
+};
+
+}  // namespace dracpu::agent
+
+#endif  // DRACPU_AGENT_MEMORY_SERVICE_H_

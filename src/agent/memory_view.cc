@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The dracpu authors
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "agent/node.h"
+#include "base/file.h"
+#include "memory/preflight.h"
+#include "memory/reserved.h"
+
+namespace dracpu::agent {
+namespace {
+
+Result<memory::Selection> selection_of(const config::Config::Memory& config) {
+  memory::Selection out;
+  Result<std::set<NumaNodeId>> nodes = memory::parse_nodes(config.nodes);
+  if (!nodes.ok()) return std::move(nodes).error();
+  Result<memory::Amounts> reserved = memory::parse_reserved(config.reserved);
+  if (!reserved.ok()) return std::move(reserved).error();
+  out.nodes = *std::move(nodes);
+  out.reserved = *std::move(reserved);
+  if (const long page = ::sysconf(_SC_PAGESIZE); page > 0) out.base_page = {static_cast<std::uint64_t>(page)};
+  return out;
+}
+
+Result<std::string> read_below(const std::filesystem::path& root, std::string_view file) {
+  return read_file(root / file);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const MemoryView>> read_memory_view(const Node& node,
+                                                           const topology::Topology& topology) {
+  const Result<memory::Selection> selection = selection_of(node.config.memory);
+  if (!selection.ok()) return selection.error();
+  Result<topology::MachineMemory> machine = topology::read_memory(node.files);
+  if (!machine.ok()) return std::move(machine).error();
+  auto out = std::make_shared<MemoryView>();
+  out->machine = *std::move(machine);
+  Result<memory::Inventory> inventory = memory::take_inventory(out->machine, topology, *selection);
+  if (!inventory.ok()) return std::move(inventory).error();
+  out->inventory = *std::move(inventory);
+  out->published = memory::separate_devices(
+      out->inventory, {.cpu_driver_name = node.config.publish.driver_name,
+                       .node_allocatable_mapping = node.config.publish.node_allocatable_mapping});
+  return std::shared_ptr<const MemoryView>(std::move(out));
+}
+
+Status check_memory_settings(const Node& node, const Machine& machine) {
+  if (!machine.memory) return ok_status();
+  const Result<memory::Selection> selection = selection_of(node.config.memory);
+  if (!selection.ok()) return selection.error();
+  if (Status s = memory::check_nodes(selection->nodes, machine.memory->machine); !s.ok()) return s;
+  return memory::check_reserved(selection->reserved, machine.memory->machine);
+}
+
+Status check_memory(const Node& node, const Machine& machine) {
+  if (!machine.memory) return ok_status();
+  if (Status s = check_memory_settings(node, machine); !s.ok()) return s;
+  const Result<std::string> mounts = read_below(node.files.root, "proc/self/mountinfo");
+  if (!mounts.ok()) return mounts.error();
+  const Result<std::string> mount = memory::find_cgroup_mount(*mounts);
+  if (!mount.ok()) return mount.error();
+  const std::vector<memory::Span>& spans = machine.memory->inventory.spans;
+  if (std::none_of(spans.begin(), spans.end(), [](const auto& s) { return s.kind.is_hugepages(); }))
+    return ok_status();
+  const std::filesystem::path below = std::filesystem::path(*mount).relative_path();
+  const Result<std::string> controllers = read_below(node.files.root / below, "cgroup.controllers");
+  if (!controllers.ok()) return controllers.error();
+  return memory::check_hugetlb(node.config.memory.hugetlb, *controllers);
+}
+
+}  // namespace dracpu::agent
