@@ -6,6 +6,7 @@
 #   make e2e     real Kubernetes on this machine, then the end-to-end suite (needs root and Go 1.26)
 #   make chaos   the fault suite: crashes at every effect, failing disk and neighbours, two drivers (CHAOS_SCHEDULES,
 #                CHAOS_KILLS, CHAOS_ROUNDS, CHAOS_PARTS; CHAOS_SEED runs one again)
+#   make manifests  the chart as one manifest, dist/dracpu.yaml (HELM_FLAGS="--set image.repository=REGISTRY/dracpu")
 #   make check   formatting, tidy, header check, sanitizers: what CI runs besides
 #   make bench   benchmarks: medians and p99
 #   make fuzz    every fuzz target for FUZZ_SECONDS (default 60)
@@ -26,7 +27,8 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 
-.PHONY: all build demo test e2e e2e-smoke chaos check format format-check tidy headers asan tsan bench fuzz image setup clean
+.PHONY: all build demo test e2e e2e-smoke chaos check format format-check tidy headers asan tsan bench fuzz image manifests \
+  setup clean
 all: build
 
 setup:
@@ -86,6 +88,9 @@ fuzz:
 
 image: build
 	deploy/image/build --binary $(BUILD)/bin/dracpu --output build/dracpu-image.tar --name localhost/dracpu:dev
+
+manifests:
+	@tools/manifests $(HELM_FLAGS)
 
 clean:
 	rm -rf build

@@ -15,7 +15,9 @@
 
 #include "base/strings.h"
 #include "cli/go_flags.h"
+#include "cli/parse_parts.h"
 #include "cli/process.h"
+#include "cli/subcommands.h"
 #include "cli/usage.h"
 #include "observe/metrics.h"
 
@@ -35,26 +37,6 @@ constexpr std::array<KnownFlag, 12> kIgnored = {{{"add_dir_header", FlagKind::kB
                                                  {"skip_headers", FlagKind::kBool},
                                                  {"skip_log_headers", FlagKind::kBool},
                                                  {"stderrthreshold", FlagKind::kValue}}};
-
-// kFailed, as release 0.3.0, for a subcommand or topic that is not known; otherwise kBadInput.
-CommandLine failed(int status, std::string text) {
-  CommandLine out;
-  out.kind = CommandLine::Kind::kFailed;
-  out.status = status;
-  out.text = std::move(text);
-  return out;
-}
-
-CommandLine print(std::string_view text) {
-  CommandLine out;
-  out.kind = CommandLine::Kind::kPrint;
-  out.text = text;
-  return out;
-}
-
-CommandLine bad_line(std::string_view error, std::string_view usage = kUsage) {
-  return failed(kBadInput, fmt::format("dracpu: {}\n{}", error, usage));
-}
 
 std::string version_text() {
   const observe::BuildInfo build = observe::build_info();
@@ -77,6 +59,8 @@ class RootFlags {
         "  devices                           show what this node would publish\n"
         "  plan --claims FILE                show which CPUs claims would get here\n"
         "  state show|verify                 read the driver's state file\n"
+        "  upgrade check|identity            find what breaks on the move to this driver; rename it\n"
+        "  cleanup                           remove what this node keeps after the last uninstall\n"
         "  config check|migrate|show         the configuration: a file's, in the new form, the running "
         "one's\n"
         "  log-level [LEVEL]                 show or switch the running driver's log level\n"
@@ -133,7 +117,8 @@ class RootFlags {
       } else if (is_boolean(flag.name)) {
         const std::optional<bool> on = parse_go_bool(flag.value);
         if (!on)
-          return bad_line(fmt::format("flag --{}: \"{}\" is neither true nor false", flag.name, flag.value));
+          return bad_line(fmt::format("flag --{}: \"{}\" is neither true nor false", flag.name, flag.value),
+                          kUsage);
         if (flag.name == "version" && *on) return print(version_text());
         if (flag.name == "expose-pcie-roots") out.flags.expose_pcie_roots = *on;
       } else if (flag.value.empty()) {
@@ -148,7 +133,7 @@ class RootFlags {
     try {
       app_.parse(std::move(words));
     } catch (const CLI::ParseError& e) {
-      return bad_line(e.what());
+      return bad_line(e.what(), kUsage);
     }
     for (const Target& target : targets_) {
       if (target.option->count() == 0) continue;
@@ -158,7 +143,7 @@ class RootFlags {
     const CLI::Option* level = app_.get_option("--v");
     if (level->count() != 0) {
       const std::optional<int> number = parse_number<int>(level->as<std::string>());
-      if (!number) return bad_line("flag --v: the level is not a whole number");
+      if (!number) return bad_line("flag --v: the level is not a whole number", kUsage);
       out.flags.verbosity = *number;
     }
     return out;
@@ -195,19 +180,6 @@ class RootFlags {
   std::vector<KnownFlag> known_;
   std::vector<Target> targets_;
 };
-
-bool has_help(const SplitLine& line) {
-  return std::any_of(line.flags.begin(), line.flags.end(),
-                     [](const GivenFlag& f) { return f.name == "help"; });
-}
-
-// Takes a leading word that is no flag.
-std::string take_word(std::vector<std::string>& args) {
-  if (args.empty() || (args.front().starts_with('-') && args.front() != "-")) return {};
-  std::string word = args.front();
-  args.erase(args.begin());
-  return word;
-}
 
 CommandLine parse_health(std::vector<std::string> args) {
   constexpr std::array<KnownFlag, 2> kFlags = {
@@ -363,90 +335,6 @@ CommandLine parse_log_level(std::vector<std::string> args) {
   return out;
 }
 
-// A read-only subcommand whose flags all take a value.
-struct ReadOnly {
-  std::string_view name;
-  CommandLine::Kind kind;
-  std::string_view usage;
-  std::vector<std::string_view> forms;  // of -o; the first is the default
-  std::vector<std::pair<std::string_view, std::string CommandLine::*>> texts;
-};
-
-CommandLine parse_read_only(const ReadOnly& command, std::vector<std::string> args) {
-  const std::string action = command.kind == CommandLine::Kind::kState ? take_word(args) : "";
-  std::vector<KnownFlag> known = {
-      {"o", FlagKind::kValue}, {"output", FlagKind::kValue}, {"free", FlagKind::kValue}};
-  if (command.kind != CommandLine::Kind::kPlan) known.pop_back();
-  for (const auto& [name, member] : command.texts) known.push_back({name, FlagKind::kValue});
-  const Result<SplitLine> line = split_flags(args, known);
-  if (!line) return bad_line(line.error().text, command.usage);
-  if (has_help(*line)) return print(command.usage);
-  if (!line->rest.empty()) {
-    return bad_line(fmt::format("{} takes flags only, \"{}\" is too much", command.name, line->rest[0]),
-                    command.usage);
-  }
-  if (command.kind == CommandLine::Kind::kState && action != "show" && action != "verify")
-    return bad_line("state wants one word, show or verify", command.usage);
-  CommandLine out;
-  out.kind = command.kind;
-  out.action = action;
-  out.output = command.forms[0];
-  for (const GivenFlag& flag : line->flags) {
-    if (flag.name == "free") {
-      out.free_cpus = flag.value;
-      continue;
-    }
-    if (flag.name == "o" || flag.name == "output") {
-      if (std::find(command.forms.begin(), command.forms.end(), flag.value) == command.forms.end()) {
-        std::string forms;
-        for (const std::string_view form : command.forms)
-          forms += fmt::format("{}{}", forms.empty() ? "" : ", ", form);
-        return bad_line(fmt::format("flag -o: \"{}\" is none of {}", flag.value, forms), command.usage);
-      }
-      out.output = flag.value;
-      continue;
-    }
-    if (flag.value.empty())
-      return bad_line(fmt::format("flag --{}: no value given", flag.name), command.usage);
-    for (const auto& [name, member] : command.texts) {
-      if (name == flag.name) out.*member = flag.value;
-    }
-  }
-  if (command.kind == CommandLine::Kind::kPlan && out.claims_file.empty()) {
-    return bad_line("plan wants --claims FILE", command.usage);
-  }
-  return out;
-}
-
-const std::vector<ReadOnly>& read_only_commands() {
-  using Kind = CommandLine::Kind;
-  static const std::vector<ReadOnly> commands = {
-      {"topology",
-       Kind::kTopology,
-       kTopologyUsage,
-       {"text", "json", "svg"},
-       {{"sysfs-root", &CommandLine::sysfs_root}, {"overlay", &CommandLine::overlay}}},
-      {"devices",
-       Kind::kDevices,
-       kDevicesUsage,
-       {"yaml", "json"},
-       {{"sysfs-root", &CommandLine::sysfs_root}, {"config", &CommandLine::config_file}}},
-      {"plan",
-       Kind::kPlan,
-       kPlanUsage,
-       {"text", "json"},
-       {{"sysfs-root", &CommandLine::sysfs_root},
-        {"config", &CommandLine::config_file},
-        {"claims", &CommandLine::claims_file},
-        {"state", &CommandLine::state_file}}},
-      {"state",
-       Kind::kState,
-       kStateUsage,
-       {"text", "json"},
-       {{"file", &CommandLine::state_file}, {"config", &CommandLine::config_file}}}};
-  return commands;
-}
-
 CommandLine stray_flag(const SplitLine& line) {
   return failed(kFailed,
                 fmt::format("dracpu: flag --{} belongs to the driver and cannot stand before \"{}\"\n",
@@ -458,26 +346,24 @@ CommandLine stray_flag(const SplitLine& line) {
 CommandLine parse_command_line(const std::vector<std::string>& args) {
   RootFlags root;
   const Result<SplitLine> line = split_flags(args, root.known());
-  if (!line) return bad_line(line.error().text);
+  if (!line) return bad_line(line.error().text, kUsage);
   if (has_help(*line)) return print(root.help());
   if (line->rest.empty()) return root.read(line->flags);
   const std::string& word = line->rest.front();
   const std::vector<std::string> rest(line->rest.begin() + 1, line->rest.end());
-  const auto read_only = std::find_if(read_only_commands().begin(), read_only_commands().end(),
-                                      [&](const ReadOnly& c) { return c.name == word; });
-  const bool is_read_only = read_only != read_only_commands().end();
   if (word == "config") return line->flags.empty() ? parse_config(rest) : stray_flag(*line);
   if (word == "log-level") return line->flags.empty() ? parse_log_level(rest) : stray_flag(*line);
-  if (word != "health" && word != "introspect" && word != "gatherinfo" && !is_read_only) {
-    return failed(kFailed, fmt::format("dracpu: subcommand \"{}\" is not known; there are: config, devices, "
-                                       "gatherinfo, health, introspect, log-level, plan, state, topology\n",
-                                       word));
+  if (word != "health" && word != "introspect" && word != "gatherinfo" && !is_subcommand(word)) {
+    return failed(kFailed,
+                  fmt::format("dracpu: subcommand \"{}\" is not known; there are: cleanup, config, devices, "
+                              "gatherinfo, health, introspect, log-level, plan, state, topology, upgrade\n",
+                              word));
   }
   if (!line->flags.empty()) return stray_flag(*line);
   if (word == "health") return parse_health(rest);
   if (word == "introspect") return parse_introspect(rest);
-  if (is_read_only) return parse_read_only(*read_only, rest);
-  return parse_gatherinfo(rest);
+  if (word == "gatherinfo") return parse_gatherinfo(rest);
+  return parse_subcommand(word, rest);
 }
 
 }  // namespace dracpu::cli

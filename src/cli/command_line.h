@@ -30,6 +30,8 @@ struct CommandLine {
     kDevices,
     kPlan,
     kState,
+    kUpgrade,
+    kCleanup,
     kConfig,
     kLogLevel,
     kPrint,
@@ -51,12 +53,23 @@ struct CommandLine {
   std::string sysfs_root;   // kTopology, kDevices, kPlan; empty: this machine
   std::string output;       // the form: text, json, svg, yaml
   std::string overlay;      // kTopology
-  std::string config_file;  // kDevices, kPlan, kState
+  std::string config_file;  // kDevices, kPlan, kState, kUpgrade, kCleanup
   std::string claims_file;  // kPlan; "-" is standard input
   std::optional<std::string> free_cpus;
-  std::string state_file;  // kPlan, kState
-  std::string
-      action;  // kState: "show" or "verify"; kConfig: "check", "migrate", "show", "schema", "reference"
+  std::string state_file;             // kPlan, kState
+  std::string kubeconfig;             // kUpgrade; empty: $KUBECONFIG, or the pod's service account
+  std::string values_file;            // kUpgrade
+  std::string node_name;              // kUpgrade; empty: all nodes
+  std::string from_name = "dra.cpu";  // kUpgrade, "identity"
+  std::string to_name;
+  std::string kubelet_root_dir;  // kCleanup; empty: the configuration's
+  std::string cdi_dir;
+  std::string driver_name;   // kCleanup; empty: everything of this driver
+  bool with_claims = false;  // kCleanup
+  bool apply = false;        // kUpgrade, kCleanup
+  // kState: "show", "verify"; kUpgrade: "check", "identity"; kConfig: "check", "migrate", "show", "schema",
+  // "reference"
+  std::string action;
   bool defaults = false;         // kConfig, "show"
   std::optional<int> log_level;  // kLogLevel: to switch to
 

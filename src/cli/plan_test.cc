@@ -205,8 +205,7 @@ TEST_F(PlanTest, FirstFitLooksAtWhatIsFree) {
   EXPECT_EQ(plan(claim("a", "2"), "text", free),
             "d/a: CPUs 2,6 (2 CPUs of 1 core, NUMA node 1; device chosen here, first-fit)\n"
             "shared pool: 3,5,7\n");
-  EXPECT_THAT(plan(claim("b", "5"), "text", free),
-              HasSubstr("CPUs left: cpudevnuma000 1, cpudevnuma001 4"));
+  EXPECT_THAT(plan(claim("b", "5"), "text", free), HasSubstr("CPUs left: cpudevnuma000 1, cpudevnuma001 4"));
 }
 
 // The scheduler copies the claim's own configuration into the allocation; so does first-fit.
@@ -216,9 +215,9 @@ TEST_F(PlanTest, OwnConfigurationReachesAnExternalAllocation) {
   const std::string config =
       "  devices:\n    config: [{requests: [r], opaque: {driver: dra.cpu, parameters: {apiVersion: v1alpha1, "
       "cpuConfig: {cpuset: \"1,5\"}}}}]\n";
-  const std::string text =
-      "kind: ResourceClaim\nmetadata: {name: c, namespace: d}\nspec:\n" + config +
-      "    requests: [{name: r, exactly: {deviceClassName: dra.cpu, capacity: {requests: {dra.cpu/cpu: 2}}}}]\n";
+  const std::string text = "kind: ResourceClaim\nmetadata: {name: c, namespace: d}\nspec:\n" + config +
+                           "    requests: [{name: r, exactly: {deviceClassName: dra.cpu, capacity: "
+                           "{requests: {dra.cpu/cpu: 2}}}}]\n";
   EXPECT_THAT(plan(text), HasSubstr("d/c: CPUs 1,5 ("));
 }
 

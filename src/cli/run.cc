@@ -10,6 +10,7 @@
 
 #include "base/escape.h"
 #include "cli/ask.h"
+#include "cli/cleanup.h"
 #include "cli/command_line.h"
 #include "cli/gatherinfo.h"
 #include "cli/introspect.h"
@@ -17,6 +18,7 @@
 #include "cli/process.h"
 #include "cli/state.h"
 #include "cli/topology.h"
+#include "cli/upgrade.h"
 #include "config/load.h"
 #include "observe/log.h"
 #include "observe/metrics.h"
@@ -89,6 +91,10 @@ int run(int argc, char** argv, DaemonMain daemon) {
       return run_log_level(line);
     case CommandLine::Kind::kState:
       return run_state(line);
+    case CommandLine::Kind::kUpgrade:
+      return run_upgrade(line);
+    case CommandLine::Kind::kCleanup:
+      return run_cleanup(line);
     case CommandLine::Kind::kPrint:
       put(stdout, line.text);
       return kOk;

@@ -13,7 +13,9 @@ namespace dracpu::cli {
 inline constexpr std::string_view kUsage =
     "Usage: dracpu [flags]\n"
     "       dracpu health live|ready | topology | devices | plan | state show|verify |\n"
-    "              config check|migrate|show|schema|reference | log-level | introspect metrics | gatherinfo\n"
+    "              upgrade check|identity | cleanup | config check|migrate|show|schema|reference | log-level "
+    "|\n"
+    "              introspect metrics | gatherinfo\n"
     "       dracpu --help\n";
 
 inline constexpr std::string_view kHealthUsage =
@@ -91,6 +93,49 @@ inline constexpr std::string_view kStateUsage =
     "  --file FILE        the state file (default: where the configuration puts it)\n"
     "  --config FILE      the driver's configuration (default: none)\n"
     "  -o, --output FORM  text (default) or json\n";
+
+inline constexpr std::string_view kUpgradeUsage =
+    "Usage: dracpu upgrade check [--kubeconfig FILE] [--config FILE] [--values FILE] [--node NAME]\n"
+    "                            [-o text|json]\n"
+    "       dracpu upgrade identity --to NAME [--from NAME] [--kubeconfig FILE] [--apply] [-o text|json]\n"
+    "\n"
+    "check reads a cluster, changes nothing, and tells what would break on the move to this driver, with "
+    "the\n"
+    "fix. Ends with 0 (nothing that breaks), 3 (something does) or 2 (bad input, or the cluster does not\n"
+    "answer). What could not be looked at is listed; it does not change the status.\n"
+    "\n"
+    "identity plans the move of the driver to another name, and with --apply removes the slices and the\n"
+    "DeviceClass of the old one. Ends with 0, 3 (refused: claims hold devices of the old name, or a driver\n"
+    "may still run under it), 1 (something could not be removed) or 2.\n"
+    "\n"
+    "  --kubeconfig FILE  how to reach the API server (default: $KUBECONFIG, or in a pod its service "
+    "account)\n"
+    "  --config FILE      the configuration that this driver will have (default: that of the driver found)\n"
+    "  --values FILE      the values that the chart will have\n"
+    "  --node NAME        look at the kubelet and the slices of this node alone\n"
+    "  --to NAME          the driver's new name\n"
+    "  --from NAME        its old one (default dra.cpu)\n"
+    "  --apply            remove; without it the plan is printed\n"
+    "  -o, --output FORM  text (default) or json\n";
+
+inline constexpr std::string_view kCleanupUsage =
+    "Usage: dracpu cleanup [--kubelet-root-dir DIR] [--cdi-dir DIR] [--config FILE] [--driver NAME]\n"
+    "                      [--with-claims] [--apply] [-o text|json]\n"
+    "\n"
+    "Lists what the driver left on this node after the last uninstall, and with --apply removes it: "
+    "sockets,\n"
+    "state file, CDI files, metadata files, lock. Only files that it recognises, and no link is followed.\n"
+    "Ends with 0, 3 (refused: a driver works here, or claims are held), 1 (something could not be removed) "
+    "or\n"
+    "2 (bad input).\n"
+    "\n"
+    "  --kubelet-root-dir DIR  the kubelet's root directory (default: the configuration's)\n"
+    "  --cdi-dir DIR           the folder of the CDI files (default: the configuration's)\n"
+    "  --config FILE           the configuration that the driver had (default: none)\n"
+    "  --driver NAME           only what this name left, after a move to another name\n"
+    "  --with-claims           also while claims are on record here\n"
+    "  --apply                 remove; without it the list is printed\n"
+    "  -o, --output FORM       text (default) or json\n";
 
 inline constexpr std::string_view kConfigUsage =
     "Usage: dracpu config check FILE\n"

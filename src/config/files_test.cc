@@ -329,6 +329,15 @@ TEST(V1Beta1, ReservedCpusMustBeStated) {
   EXPECT_THAT(got.error().text, HasSubstr("\"none\""));
 }
 
+// The parser tells of an empty value only at what follows.
+TEST(V1Beta1, AnEmptySectionIsToldWhereItStands) {
+  const std::string head = "apiVersion: dracpu/v1beta1\nkind: DriverConfiguration\n";
+  expect_refused({"followed by a comment and another key",
+                  head + "node:\n  reservedCPUs: none\nmemory:\n\n# x\nobserve: {}\n",
+                  {"line 5, column", "memory must be a mapping, not nothing"}});
+  expect_refused({"an empty field", head + "node:\n  reservedCPUs:\ncpu: {}\n", {"line 4, column"}});
+}
+
 TEST(V1Beta1, Refuses) {
   const auto with = [](std::string_view rest) {
     return std::string(kHead) + "node:\n  reservedCPUs: \"0\"\n" + std::string(rest);

@@ -42,6 +42,16 @@ cpu:
 )");
 }
 
+TEST(Migrate, AHashInsideQuotesIsNoComment) {
+  for (const char* value : {R"("/a\"b #secret")", R"('/a''b #secret')", R"("/a #secret")", R"("/a\\")"}) {
+    const FileText file{"c.yaml", fmt::format("kubeconfig: {}  # why\n", value)};
+    const Result<Migrated> got = migrate({}, &file);
+    ASSERT_TRUE(got.ok()) << got.error().text;
+    EXPECT_TRUE(got->text.ends_with("  # why\n")) << got->text;
+    EXPECT_EQ(got->text.find("#secret"), got->text.rfind("#secret")) << got->text;
+  }
+}
+
 // What stands where no key of the new form is told, not dropped in silence.
 TEST(Migrate, CommentsThatAreLostAreTold) {
   struct Case {

@@ -131,6 +131,10 @@ class Builder final : public YAML::EventHandler {
       parent.keys.push_back({std::move(node.text), node.at});
       return;
     }
+    // The parser notices that nothing follows a key only at what comes next.
+    if (parent.kind == YamlNode::Kind::kMapping && node.kind == YamlNode::Kind::kNull && node.text.empty() &&
+        node.at.line != parent.keys.back().at.line)
+      node.at = parent.keys.back().at;
     parent.items.push_back(std::move(node));
   }
 

@@ -52,7 +52,11 @@ std::optional<std::string_view> Files::text(std::string_view dir, std::string_vi
 
 std::optional<std::int64_t> Files::number(std::string_view dir, std::string_view name) {
   const std::optional<std::string_view> found = text(dir, name);
-  if (!found || found->empty()) return std::nullopt;
+  if (!found) return std::nullopt;
+  if (found->empty()) {
+    warn(path_, "empty", "not told");
+    return std::nullopt;
+  }
   const std::optional<std::int64_t> value = parse_number<std::int64_t>(*found);
   if (!value) warn(path_, shortened(*found), "not told");
   return value;

@@ -4,15 +4,14 @@
 
 import json
 import shutil
-import subprocess
 import tempfile
 
-from e2e import control_plane, peers
-from e2e.base import REPO, log_dir, wait_for
+from e2e import peers
+from e2e.base import REPO, wait_for
+from e2e.chart import CHART, helm
 from e2e.cluster import expect, shown
 from e2e.registry import Skip, case
 
-CHART = REPO / "deploy/helm/dra-driver-cpu"
 NESTED = ("driverConfig.apiVersion=dracpu/v1beta1,driverConfig.kind=DriverConfiguration,"
           "driverConfig.node.reservedCPUs=none")
 # As the Go driver's suite and the other cases look for it.
@@ -62,20 +61,9 @@ def _yaml():
     return yaml
 
 
-def _helm(*arguments, check=True):
-    peers.build(["helm"])
-    done = subprocess.run([peers.path("helm"), *map(str, arguments)], env=control_plane.admin_env(), capture_output=True,
-                          text=True, check=False)
-    with (log_dir() / "helm.log").open("a") as log:
-        log.write(f"$ helm {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}\n")
-    if check:
-        expect(done.returncode == 0, f"success of helm {' '.join(map(str, arguments))}", done.stderr.strip()[-800:])
-    return done
-
-
 def _render(*sets, chart=CHART):
     flags = [flag for s in sets for flag in ("--set", s)]
-    done = _helm("template", "r", chart, "--namespace", "kube-system", "--kube-version", peers.KUBERNETES, *flags)
+    done = helm("template", "r", chart, "--namespace", "kube-system", "--kube-version", peers.KUBERNETES, *flags)
     return {(o["kind"], o["metadata"]["name"]): o for o in _yaml().safe_load_all(done.stdout) if o}
 
 
@@ -90,7 +78,7 @@ def _container(objects):
 @case("chart-templates")
 def chart_templates(_):
     """The chart renders what 0.3.0 users expect, and refuses the rest with a sentence."""
-    _helm("lint", "--strict", CHART)
+    helm("lint", "--strict", CHART)
     plain = _render()
     kinds = sorted(kind for kind, _ in plain)
     expect(kinds == ["ClusterRole", "ClusterRoleBinding", "DaemonSet", "DeviceClass", "ServiceAccount"], "five objects", kinds)
@@ -132,7 +120,7 @@ def chart_templates(_):
         _render(odd)
     _reused_values()
     for sets, words in REFUSED:
-        done = _helm("template", "r", CHART, "--kube-version", peers.KUBERNETES, "--set", sets, check=False)
+        done = helm("template", "r", CHART, "--kube-version", peers.KUBERNETES, "--set", sets, check=False)
         expect(done.returncode != 0, f"refusal of {sets}", "rendered")
         for word in words:
             expect(word in done.stderr, f"{word!r} in the refusal of {sets}", done.stderr.strip()[-300:])
@@ -157,7 +145,7 @@ def chart_install(cluster):
     # Of a case that ran before: a release does not take over what it did not make.
     cluster.kubectl("delete", "configmap", "dracpu-config", "-n", "kube-system", "--ignore-not-found")
     try:
-        _helm("install", "cpu", CHART, "-n", "kube-system", *OURS, "--wait", "--timeout", "180s")
+        helm("install", "cpu", CHART, "-n", "kube-system", *OURS, "--wait", "--timeout", "180s")
         cluster.wait_driver()
         cluster.claim("kept", 2)
         cluster.pod("kept", claims=["kept"])
@@ -168,7 +156,7 @@ def chart_install(cluster):
         for what in (("upgrade", "cpu", CHART, "-n", "kube-system", *OURS, "--set-string", f"driverConfig.reservedCPUs={free}",
                       "--wait", "--timeout", "180s"), ("rollback", "cpu", "1", "-n", "kube-system", "--wait", "--timeout", "180s")):
             old = cluster.driver_pod()["metadata"]["uid"]
-            _helm(*what)
+            helm(*what)
             wait_for("another driver pod", 60, lambda old=old: (cluster.driver_pod() or {"metadata": {"uid": old}})["metadata"]["uid"] != old)
             cluster.wait_driver(other_than=old)
             total = sum(int(d["capacity"]["dra.cpu/cpu"]["value"]) for s in cluster.slices() for d in s["spec"]["devices"])
@@ -178,6 +166,6 @@ def chart_install(cluster):
         cluster.delete("kept", claims=["kept"])
     finally:
         cluster.settle()
-        _helm("uninstall", "cpu", "-n", "kube-system", "--wait", check=False)
+        helm("uninstall", "cpu", "-n", "kube-system", "--wait", check=False)
         cluster.deploy_driver()
         cluster.wait_driver()

@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import signal
+import sys
 import time
 import traceback
 
@@ -24,8 +25,8 @@ BED_DOWN = 75  # exit status: not a verdict on the driver
 
 def _arguments(argv):
     parser = argparse.ArgumentParser(prog="test/e2e/run", description="A real cluster on one machine, and its cases.")
-    parser.add_argument("verb", nargs="?", default="test", choices=("test", "up", "down", "control-plane"),
-                        help="test (default): bring up, run the cases, take down")
+    parser.add_argument("verb", nargs="?", default="test", choices=("test", "up", "down", "control-plane", "helm"),
+                        help="test (default): bring up, run the cases, take down; helm: build Helm, print its path")
     parser.add_argument("--tier", choices=("smoke", "full"), default="full")
     parser.add_argument("--only", metavar="REGEX", help="run the cases whose name matches")
     parser.add_argument("--keep", action="store_true", help="leave the bed up at the end")
@@ -48,6 +49,8 @@ def main(argv):
     try:
         if options.only and not chosen:
             raise Problem(f"No case matches {options.only!r}.")
+        if options.verb == "helm":
+            return _helm()
         require_root()
         with _only_one():
             signal.signal(signal.SIGTERM, _interrupt)
@@ -70,6 +73,14 @@ def main(argv):
         left = [row["name"] for row in Processes().running()]
         eprint(f"test/e2e/run: interrupted; still running: {', '.join(left) or 'nothing'}.")
         return 130
+
+
+def _helm():
+    require_go()
+    with contextlib.redirect_stdout(sys.stderr):
+        peers.build(["helm"])
+    say(peers.path("helm"))
+    return 0
 
 
 def _interrupt(_number, _frame):

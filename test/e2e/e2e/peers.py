@@ -17,6 +17,7 @@ _KUBE_FLAGS = (f"-s -w -X {_VERSION}.gitVersion=v{KUBERNETES} "
 PROGRAMS = {
     "etcd": ("etcd", ".", "-s -w"),
     "helm": ("helm", "helm.sh/helm/v3/cmd/helm", "-s -w"),
+    "predecessor": ("predecessor", "github.com/kubernetes-sigs/dra-driver-cpu/cmd/dracpu", "-s -w"),
     **{name: ("kubernetes", f"k8s.io/kubernetes/cmd/{name}", _KUBE_FLAGS)
        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet")},
     **{name: ("containerd", f"github.com/containerd/containerd/v2/cmd/{name}", "-s -w")
