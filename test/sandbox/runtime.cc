@@ -260,9 +260,7 @@ class Engine final : public Runtime {
           return make_error(Errc::kConflict, "plugin \"{}\" asked update of \"{}\" during creation",
                             plugin.name, made.id);
         }
-        const api::LinuxResources& told = u.linux().resources();
-        if (told.cpu().cpus().empty() && told.cpu().mems().empty() && told.hugepage_limits().empty())
-          continue;
+        if (says_nothing(u.linux().resources())) continue;
         if (Status s = owners.claim(u.container_id(), plugin.name); !s.ok()) return s;
         *others.Add() = u;
       }

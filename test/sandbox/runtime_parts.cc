@@ -71,6 +71,10 @@ void fill_container(const ContainerView& view, api::ContainerState state, api::C
   }
 }
 
+bool says_nothing(const api::LinuxResources& told) {
+  return told.cpu().cpus().empty() && told.cpu().mems().empty() && told.hugepage_limits().empty();
+}
+
 void take_memory(const api::LinuxResources& told, ContainerView& view) {
   if (!told.cpu().mems().empty()) view.mems = told.cpu().mems();
   for (const api::HugepageLimit& limit : told.hugepage_limits())

@@ -38,6 +38,7 @@ class Owners {
 Result<UniqueFd> listen_on(const std::filesystem::path& path);
 
 void fill_pod(const PodInfo& pod, api::PodSandbox& out);
+bool says_nothing(const api::LinuxResources& told);
 // What an adjustment or update says of memory.
 void take_memory(const api::LinuxResources& told, ContainerView& view);
 void fill_container(const ContainerView& view, api::ContainerState state, api::Container& out);
