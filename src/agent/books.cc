@@ -82,12 +82,20 @@ Result<Books::Loaded> Books::load() {
   conflicts_ = out.conflicts = found.conflicts;
   out.stale = found.stale;
   for (std::string& w : found.warnings) out.warnings.push_back(std::move(w));
+  std::set<ClaimUid> with_file;
+  for (const cdi::Entry& e : *entries) with_file.insert(e.uid);
+  std::set<ClaimUid> unprovable;
   const cdi::MetadataFiles metadata = metadata_files(node_);
   for (auto& [uid, claim] : found.claims) {
     if (!claim.name.empty()) continue;
     if (std::optional<cdi::ClaimPlace> place = metadata.place_of(uid)) {
       claim.ns = std::move(place->ns);
       claim.name = std::move(place->name);
+    } else if (!with_file.contains(uid) && (found.stale || !out.new_boot)) {
+      unprovable.insert(uid);
+      out.warnings.push_back(fmt::format(
+          "claim {} has neither a name nor a CDI file any more; CPUs {} are held if a container runs with it",
+          uid.get(), claim.cpus.to_string()));
     } else {
       out.warnings.push_back(
           fmt::format("claim {} is known from its CDI file alone, without its name; CPUs {} are held until "
@@ -103,6 +111,7 @@ Result<Books::Loaded> Books::load() {
   }
   disputed_ = std::move(found.disputed);
   unconfirmed_ = std::move(found.unconfirmed);
+  unprovable_ = std::move(unprovable);
   return out;
 }
 
@@ -144,6 +153,11 @@ bool Books::is_unconfirmed(const ClaimUid& uid) {
 void Books::confirm(const ClaimUid& uid) {
   const Locked lock(mutex_);
   unconfirmed_.erase(uid);
+}
+
+bool Books::is_unprovable(const ClaimUid& uid) {
+  const Locked lock(mutex_);
+  return unprovable_.contains(uid);
 }
 
 bool Books::has_unconfirmed() {

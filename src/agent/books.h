@@ -50,6 +50,7 @@ struct MemoryBook {
   memory::Accounts accounts;
   std::set<NumaNodeId> nodes_with_memory{};
   std::map<ContainerId, std::vector<ClaimUid>> containers{};  // that run with claims
+  std::set<ClaimUid> unprovable{};                            // as Books::is_unprovable()
 
   std::vector<ClaimUid> claims_without_container() const;
 };
@@ -79,6 +80,9 @@ class Books {
   bool is_unconfirmed(const ClaimUid& uid);
   void confirm(const ClaimUid& uid);
   bool has_unconfirmed();
+  // A claim of another driver, so without a name to look it up, whose CDI file went while the node stayed up:
+  // that driver has unprepared it. Without a running container nothing can hold it any more.
+  bool is_unprovable(const ClaimUid& uid);
 
   // One result per order, in order; one write of the state file for all of them. A claim that occurs twice is
   // prepared once, and a second order for something else is to come again.
@@ -152,6 +156,7 @@ class Books {
   Mutex mutex_;
   std::map<ClaimUid, CpuSet> disputed_ DRACPU_GUARDED_BY(mutex_);
   std::set<ClaimUid> unconfirmed_ DRACPU_GUARDED_BY(mutex_);
+  std::set<ClaimUid> unprovable_ DRACPU_GUARDED_BY(mutex_);
   ledger::Ledger ledger_ DRACPU_GUARDED_BY(mutex_);
   MemoryBook memory_ DRACPU_GUARDED_BY(mutex_);
 };

@@ -56,6 +56,12 @@ Status Books::load_memory(std::map<ClaimUid, memory::Claim> own, Loaded& out) {
         own.size()));
   }
   const Locked lock(mutex_);
+  std::set<ClaimUid> with_file;
+  for (const cdi::FileEntry& f : files) with_file.insert(f.uid);
+  for (const auto& [uid, claim] : own) {
+    if (claim.name.empty() && !with_file.contains(uid) && !out.new_boot && node_.config.memory.enabled)
+      memory_.unprovable.insert(uid);
+  }
   for (auto& [uid, claim] : own) {
     if (Status adopted = memory_.accounts.adopt(uid, std::move(claim)); !adopted.ok())
       out.warnings.push_back(adopted.error().text);

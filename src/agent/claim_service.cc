@@ -22,6 +22,7 @@ using observe::log_warning;
 constexpr std::chrono::seconds kReadLimit{8};
 constexpr std::chrono::seconds kRootLimit{2};
 constexpr std::chrono::seconds kLookupLimit{30};
+constexpr const char* kUnprepared = "another driver unprepared it, as its CDI file is gone; no container has it";
 
 std::string full_name(const kubelet::ClaimRef& ref) { return ref.ns + "/" + ref.name; }
 
@@ -332,13 +333,21 @@ void ClaimService::collect_lost_claims() {
     std::string name;
   };
   std::vector<Candidate> candidates;
+  std::vector<ClaimUid> nameless;
   books_.with_ledger([&](const ledger::Ledger& l) {
     for (const ClaimUid& uid : l.claims_without_container()) {
       const ledger::Claim& claim = l.claims().at(uid);
       // Claims adopted from an older driver's CDI file have no name until they are prepared again.
-      if (!claim.name.empty()) candidates.push_back({uid, claim.ns, claim.name});
+      if (claim.name.empty()) {
+        nameless.push_back(uid);
+      } else {
+        candidates.push_back({uid, claim.ns, claim.name});
+      }
     }
   });
+  for (const ClaimUid& uid : nameless) {
+    if (books_.is_unprovable(uid)) release_lost(uid, kUnprepared);
+  }
   for (const Candidate& c : candidates) {
     reader_(c.ns, c.name, Deadline::after(kLookupLimit), [this, c](Result<kube::Claim> claim) {
       std::string why;

@@ -20,6 +20,7 @@ using observe::log_warning;
 
 constexpr std::chrono::seconds kReadLimit{8};  // as for CPUs
 constexpr std::chrono::seconds kLookupLimit{30};
+constexpr const char* kUnprepared = "another driver unprepared it, as its CDI file is gone; no container has it";
 
 double seconds(Deadline::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -297,13 +298,19 @@ void MemoryService::collect_lost_claims() {
     std::string name;
   };
   std::vector<Candidate> candidates;
+  std::vector<ClaimUid> unprovable;
   books_.with_memory([&](const MemoryBook& m) {
     for (const ClaimUid& uid : m.claims_without_container()) {
       const memory::Claim& claim = m.accounts.claims().at(uid);
       // Claims adopted from another driver's CDI file have no name until they are prepared again.
-      if (!claim.name.empty()) candidates.push_back({uid, claim.ns, claim.name});
+      if (!claim.name.empty()) {
+        candidates.push_back({uid, claim.ns, claim.name});
+      } else if (m.unprovable.contains(uid)) {
+        unprovable.push_back(uid);
+      }
     }
   });
+  for (const ClaimUid& uid : unprovable) release_lost(uid, kUnprepared);
   for (const Candidate& c : candidates) {
     reader_(c.ns, c.name, Deadline::after(kLookupLimit), [this, c](Result<kube::Claim> claim) {
       std::string why;

@@ -119,6 +119,39 @@ TEST_F(Restart, AfterAnotherDriverItsClaimsCount) {
   EXPECT_FALSE(cpus_of(pod("shared")).intersects(cpus | cpus_of(kept)));
 }
 
+// A claim that an older driver prepared and unprepared has no name to look it up; ours knew it meanwhile.
+TEST_F(Restart, WhatAnotherDriverPreparedAndEndedIsFreeAgain) {
+  const auto file_of = [&](const std::string& uid) {
+    return node().folder() / "cdi" / fmt::format("dra.k8s.io-cpu_claim-{}.json", uid);
+  };
+  const auto leave = [&](const std::string& uid, const std::string& cpus) {
+    std::filesystem::create_directories(node().folder() / "cdi");
+    return write_text(file_of(uid),
+                      fmt::format(R"({{"cdiVersion":"0.8.0","kind":"dra.k8s.io/cpu","devices":[{{"name":)"
+                                  R"("claim-{0}","containerEdits":{{"env":["DRA_CPUSET_{0}={1}"]}}}}]}})",
+                                  uid, cpus));
+  };
+  const std::string ended = "0f0f0f0f-0000-4000-8000-000000000003";
+  const std::string running = "0f0f0f0f-0000-4000-8000-000000000004";
+  ASSERT_NO_FATAL_FAILURE(ready());
+  node().kill_driver();
+  ASSERT_OK(leave(ended, "0-1"));
+  ASSERT_OK(leave(running, "2-3"));
+  ASSERT_NO_FATAL_FAILURE(start_and_wait());
+  const Result<Pod> theirs = node().start_pod("theirs", {}, {fmt::format("DRA_CPUSET_{}=2-3", running)});
+  ASSERT_OK(theirs);
+  node().kill_driver();
+  std::filesystem::remove(file_of(ended));
+  std::filesystem::remove(file_of(running));
+  ASSERT_NO_FATAL_FAILURE(start_and_wait());
+  ASSERT_TRUE(eventually(std::chrono::seconds(10), [&] {
+    return cpus_of(*theirs) == CpuSet::parse("2-3").value() && !std::filesystem::exists(file_of(ended)) &&
+           std::filesystem::exists(file_of(running));
+  }));
+  EXPECT_TRUE(cpus_of(pod("shared")).intersects(CpuSet::parse("0-1").value()));
+  EXPECT_FALSE(cpus_of(pod("shared-too")).intersects(CpuSet::parse("2-3").value()));
+}
+
 TEST_F(Restart, UnderAConfigurationThatReservesClaimedCpusTheyAreKept) {
   ASSERT_NO_FATAL_FAILURE(ready());
   const ClaimName c = claim("c", 2);

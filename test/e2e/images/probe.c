@@ -8,12 +8,16 @@
 //   probe once       report and end with status 0
 //   probe crash FILE the first time: report and end with status 1 after a
 //                    moment, leaving FILE; with FILE there: report and stay
+//   probe pages MIB  take so much in 2 MiB hugepages, touch it, tell where it
+//                    lies and what the limit is; then report and stay
+#define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 extern char** environ;
@@ -53,6 +57,26 @@ static void report(char* line, size_t size) {
   snprintf(line, size, "cpus=%s effective=%s mems=%s", cpus, effective, mems);
 }
 
+// "pages=64 hugetlb.max=67108864 7f00… default file=/anon_hugepage … N1=32 …"
+static void take_pages(size_t mib) {
+  char limit[64], line[4096], address[32];
+  size_t size = mib << 20;
+  file_value("/sys/fs/cgroup/hugetlb.2MB.max", limit, sizeof limit);
+  char* at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+  if (at == MAP_FAILED) {
+    printf("pages=none hugetlb.max=%s\n", limit);
+    return;
+  }
+  memset(at, 1, size);
+  snprintf(address, sizeof address, "%lx ", (unsigned long)at);
+  FILE* maps = fopen("/proc/self/numa_maps", "r");
+  while (maps && fgets(line, sizeof line, maps)) {
+    if (strncmp(line, address, strlen(address)) != 0) continue;
+    printf("pages=%zu hugetlb.max=%s %s", mib, limit, line);
+  }
+  if (maps) fclose(maps);
+}
+
 int main(int argc, char** argv) {
   char last[1300] = "", now[1300];
   const char* mode = argc > 1 ? argv[1] : "";
@@ -64,6 +88,7 @@ int main(int argc, char** argv) {
   report(last, sizeof last);
   printf("%s\n", last);
   if (strcmp(mode, "once") == 0) return 0;
+  if (strcmp(mode, "pages") == 0 && argc > 2) take_pages((size_t)atol(argv[2]));
   if (strcmp(mode, "crash") == 0 && argc > 2) {
     int mark = open(argv[2], O_CREAT | O_EXCL | O_WRONLY, 0644);
     if (mark >= 0) {

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The dracpu authors
+"""Memory and hugepages beside the CPUs, on a node with two NUMA nodes and 64 hugepages on each."""
+
+import re
+
+from e2e import guest, peers
+from e2e.base import REPO, wait_for
+from e2e.chart import CHART, helm
+from e2e.cluster import CLAIMS, NAMESPACE, SLICES, cpus, expect, shown
+from e2e.registry import case
+
+MEMORY_ON = """\
+apiVersion: dracpu/v1beta1
+kind: DriverConfiguration
+node: {reservedCPUs: none}
+memory: {enabled: true, reserved: "0:memory=1Gi;1:memory=512Mi"}
+"""
+NODE_1 = [{"cel": {"expression": 'device.attributes["resource.kubernetes.io"].numaNode == 1'}}]
+LIMITS = {"memory": "64Mi", "hugepages-2Mi": "64Mi"}
+
+
+def _apply_classes(cluster):
+    done = helm("template", "cpu", CHART, "--kube-version", peers.KUBERNETES, "--show-only", "templates/deviceclass.yaml",
+                "--set", "driverConfig.apiVersion=dracpu/v1beta1,driverConfig.kind=DriverConfiguration,"
+                "driverConfig.node.reservedCPUs=none,driverConfig.memory.enabled=true")
+    cluster.kubectl("apply", "-f", "-", stdin=done.stdout)
+
+
+def _claim(cluster, name, pages, count=None, selectors=()):
+    """So much in hugepages, and CPUs of the same NUMA node where `count` says so."""
+    requests = [{"name": "pages", "exactly": {"deviceClassName": "dra.hugepages-2m", "selectors": list(selectors),
+                                              "capacity": {"requests": {"size": pages}}}}]
+    constraints = []
+    if count:
+        requests.append({"name": "cpus", "exactly": {"deviceClassName": "dra.cpu",
+                                                     "capacity": {"requests": {"dra.cpu/cpu": str(count)}}}})
+        constraints = [{"requests": ["cpus", "pages"], "matchAttribute": "resource.kubernetes.io/numaNode"}]
+    return cluster.api.create(CLAIMS, {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name},
+        "spec": {"devices": {"requests": requests, "constraints": constraints}}})
+
+
+def _hand_allocated(cluster, name, pages):
+    """A claim on hugepages of NUMA node 1 that somebody allocated without looking at what is left."""
+    claim = _claim(cluster, name, pages, selectors=NODE_1)
+    node = cluster.slices()[0]["spec"]["nodeName"]
+    pod = cluster.pod(name, claims=[name], node=node)
+    claim["status"] = {
+        "reservedFor": [{"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}],
+        "allocation": {"devices": {"results": [{
+            "request": "pages", "driver": "dra.memory", "pool": node, "device": "hugepages-2mi-numa001",
+            "consumedCapacity": {"size": pages}, "shareID": "00000001-0000-4000-8000-000000000000"}]},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
+                {"key": "metadata.name", "operator": "In", "values": [node]}]}]}}}
+    cluster.api.call("PUT", f"{CLAIMS}/{name}/status", claim)
+
+
+def _memory_devices(cluster):
+    return {d["name"]: d["capacity"]["size"]["value"] for s in cluster.api.get(SLICES)["items"]
+            if s["spec"]["driver"] == "dra.memory" for d in s["spec"]["devices"]}
+
+
+@case("memory")
+def memory(cluster):
+    """2 CPUs and 64 MiB of hugepages of NUMA node 1: pages, mems and limit seen inside; exhaustion; a restart between."""
+    _apply_classes(cluster)
+    with cluster.configured(MEMORY_ON):
+        devices = wait_for("slices of dra.memory", 30, lambda: _memory_devices(cluster))
+        expect(devices.get("hugepages-2mi-numa000") == "128Mi" and devices.get("hugepages-2mi-numa001") == "128Mi",
+               "64 pages of 2Mi on each node", devices)
+        expect({"memory-numa000", "memory-numa001"} <= set(devices), "base memory of both nodes", devices)
+
+        _claim(cluster, "held", "64Mi", count=2, selectors=NODE_1)
+        cluster.pod("held", claims=["held"], containers=[
+            {"args": ["pages", "64"], "resources": {"claims": [{"name": "held"}], "limits": LIMITS}}])
+        cluster.wait_running("held")
+        mine = cluster.seen("held")
+        expect(len(mine) == 2 and mine <= {4, 5, 6, 7}, "2 CPUs of NUMA node 1", shown(mine))
+        log = cluster.log("held")
+        expect(re.search(r"^cpus=\S+ effective=\S+ mems=1$", log, re.M), "cpuset.mems 1", log)
+        line = wait_for("the pages", 20, lambda: [m for m in re.findall(r"^pages=.*$", cluster.log("held"), re.M)])[0]
+        expect(re.search(r"\bN1=32\b", line) and " N0=" not in line, "32 pages on NUMA node 1", line)
+        expect("hugetlb.max=67108864" in line, "the limit of the claim", line)
+        expect(guest.health("/readyz") == 200, "ready", guest.health("/readyz"))
+
+        before = cluster.container_ids(cluster.get_pod("held"))
+        uid = cluster.driver_pod()["metadata"]["uid"]
+        cluster.delete_driver_pod()
+        cluster.wait_driver(other_than=uid)
+        wait_for("the kubelet to know the driver", 60, lambda: guest.health("/readyz") == 200)
+        expect(cluster.container_ids(cluster.get_pod("held")) == before, "the same container", before)
+
+        _hand_allocated(cluster, "toomuch", "96Mi")
+        cluster.wait_refused("toomuch", r"96Mi requested, 64Mi of 128Mi left")
+        cluster.delete("toomuch", claims=["toomuch"])
+
+        cluster.kubectl("apply", "-n", NAMESPACE, "-f", str(REPO / "docs/examples/numa-memory.yaml"))
+        cluster.wait_running("numa-memory")
+        said = cluster.log("numa-memory", "app")
+        found = cpus(re.search(r"Cpus_allowed_list:\s*(\S+)", said).group(1))
+        expect(len(found) == 2 and not found & mine, "2 other CPUs", said)
+        mems = re.search(r"Mems_allowed_list:\s*(\S+)", said).group(1)
+        expect(found <= ({0, 1, 2, 3} if mems == "0" else {4, 5, 6, 7}), "CPUs and memory of one NUMA node", said)
+        cluster.kubectl("delete", "-n", NAMESPACE, "--wait=true", "-f", str(REPO / "docs/examples/numa-memory.yaml"))
+        cluster.delete("held", claims=["held"])
+    wait_for("no slice of dra.memory when it is off", 120, lambda: not _memory_devices(cluster))
