@@ -22,7 +22,8 @@ using observe::log_warning;
 constexpr std::chrono::seconds kReadLimit{8};
 constexpr std::chrono::seconds kRootLimit{2};
 constexpr std::chrono::seconds kLookupLimit{30};
-constexpr const char* kUnprepared = "another driver unprepared it, as its CDI file is gone; no container has it";
+constexpr const char* kUnprepared =
+    "another driver unprepared it, as its CDI file is gone; no container has it";
 
 std::string full_name(const kubelet::ClaimRef& ref) { return ref.ns + "/" + ref.name; }
 

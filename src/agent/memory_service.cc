@@ -20,7 +20,8 @@ using observe::log_warning;
 
 constexpr std::chrono::seconds kReadLimit{8};  // as for CPUs
 constexpr std::chrono::seconds kLookupLimit{30};
-constexpr const char* kUnprepared = "another driver unprepared it, as its CDI file is gone; no container has it";
+constexpr const char* kUnprepared =
+    "another driver unprepared it, as its CDI file is gone; no container has it";
 
 double seconds(Deadline::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 

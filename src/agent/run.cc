@@ -163,6 +163,9 @@ std::unique_ptr<observe::HttpServer> open_status_page(const std::string& address
 
 void log_machine(const Node& node, const Machine& machine) {
   for (const std::string& w : machine.warnings) log_warning("The machine is odd", {{"what", w}});
+  if (machine.devices.empty())
+    log_warning("No CPU is left to publish", {{"reserved", node.config.node.reserved_cpus.to_string()},
+                                              {"offline", machine.topology.offline.to_string()}});
   for (const device::Device& d : machine.devices) {
     log_info(2, "Device", {{"device", d.name}, {"cpus", d.cpus.to_string()}});
   }
@@ -237,13 +240,10 @@ int run(const config::Config& config) {
   Clock::time_point read_at = Clock::now();
   std::chrono::seconds pause = kFirstStepBack;
   for (;;) {
-    Result<bool> owner = false;
-    const Status guarded = timed_step(metrics, "guard", [&]() -> Status {
-      owner = become_owner(drivers, guard, **wake, metrics, health);
-      return owner.ok() ? ok_status() : Status(owner.error());
-    });
-    if (!guarded.ok()) {
-      log_error("Cannot guard this node against a second driver", guarded.error());
+    const Result<bool> owner =
+        timed_wait(metrics, "guard", [&] { return become_owner(drivers, guard, **wake, metrics, health); });
+    if (!owner.ok()) {
+      log_error("Cannot guard this node against a second driver", owner.error());
       return 1;
     }
     if (!*owner) break;

@@ -32,16 +32,25 @@ kubelet::ServerOptions server_options(const config::Config& config) {
   return out;
 }
 
-Status timed_step(observe::Metrics& metrics, std::string_view name, const std::function<Status()>& work) {
+Result<bool> timed_wait(observe::Metrics& metrics, std::string_view name,
+                        const std::function<Result<bool>()>& work) {
   const auto begun = std::chrono::steady_clock::now();
-  Status result = work();
+  Result<bool> is_done = work();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  if (!is_done.ok()) return std::move(is_done).error().while_doing(fmt::format("start step {}", name));
+  if (!*is_done) return is_done;
   metrics.start_step_duration_seconds.set(name, took.count());
-  if (result.ok()) {
-    log_info(2, "Start step done", {{"step", name}, {"ms", took.count() * 1000}});
-    return result;
-  }
-  return std::move(result).error().while_doing(fmt::format("start step {}", name));
+  log_info(2, "Start step done", {{"step", name}, {"ms", took.count() * 1000}});
+  return is_done;
+}
+
+Status timed_step(observe::Metrics& metrics, std::string_view name, const std::function<Status()>& work) {
+  const Result<bool> done = timed_wait(metrics, name, [&]() -> Result<bool> {
+    Status s = work();
+    if (!s.ok()) return std::move(s).error();
+    return true;
+  });
+  return done.ok() ? ok_status() : Status(done.error());
 }
 
 Session::Session(const Node& node, std::shared_ptr<const Machine> machine, const Guard& guard, Wake& wake,
@@ -280,7 +289,7 @@ bool Session::wait_for_runtime() {
   while (!synchronized_ && !wake_.stop_requested()) {
     wake_.wait_until(Clock::now() + kTick);
     health_.beat("main");
-    if (!guard_.still_ours()) return false;
+    if (!still_alone()) return false;
   }
   return !wake_.stop_requested();
 }
@@ -333,14 +342,12 @@ TermEnd Session::serve() {
   }
   start_services();
   board_.set_source([this] { return owner_facts(); });
-  bool connected = false;
-  (void)timed_step(metrics_, "runtime", [&] {
+  const Result<bool> connected = timed_wait(metrics_, "runtime", [&]() -> Result<bool> {
     start_runtime();
-    connected = wait_for_runtime();
-    return ok_status();
+    return wait_for_runtime();
   });
   if (wake_.stop_requested()) return TermEnd::kStop;
-  if (!connected) return TermEnd::kStepBack;
+  if (!*connected) return TermEnd::kStepBack;
   if (Status s = timed_step(metrics_, "kubelet",
                             [this] {
                               if (Status cpus = start_kubelet(); !cpus.ok()) return cpus;

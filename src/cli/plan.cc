@@ -289,6 +289,8 @@ std::string plan_text(const agent::Plan& plan, const agent::Machine& machine, st
 int run_devices(const CommandLine& line) {
   const Result<NodeAndMachine> loaded = load(line);
   if (!loaded.ok()) return bad_input(loaded.error());
+  if (loaded->machine->devices.empty())
+    complain("no CPU is left to publish: every one is reserved, offline or left out");
   return print_result(devices_text(loaded->node, *loaded->machine, line.output), kOk);
 }
 

@@ -13,6 +13,7 @@
 #include "agent/node.h"
 #include "agent/state_codec.h"
 #include "base/time_text.h"
+#include "cdi/claim_files.h"
 #include "cli/process.h"
 #include "config/load.h"
 #include "memory/types.h"
@@ -145,7 +146,13 @@ std::vector<std::string> findings_of(const Facts& f) {
   if (f.file.st_uid != ::geteuid())
     out.push_back(fmt::format("it belongs to user {}, not to {}", f.file.st_uid, ::geteuid()));
   std::map<std::uint32_t, ClaimUid> holders;
+  if (f.state.node.empty()) out.emplace_back("node is empty, so it is no node's");
+  if (f.state.driver.empty()) out.emplace_back("driver is empty");
+  for (const auto& [uid, claim] : f.state.memory) {
+    if (const Status s = cdi::check_uid(uid); !s.ok()) out.push_back(s.error().text);
+  }
   for (const auto& [uid, claim] : f.state.claims) {
+    if (const Status s = cdi::check_uid(uid); !s.ok()) out.push_back(s.error().text);
     if (claim.cpus.empty()) out.push_back(fmt::format("claim {} has no CPUs", uid.get()));
     CpuSet twice;
     std::set<ClaimUid> others;

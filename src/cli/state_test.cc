@@ -92,6 +92,17 @@ TEST_F(StateTest, VerifyFindsWhatAChecksumCannot) {
   EXPECT_THAT(run({"verify", "-o", "json"}).out, HasSubstr("\"findings\":["));
 }
 
+// The driver would hold the CPUs and never be able to write the claim's file.
+TEST_F(StateTest, VerifyFindsNamesThatCannotBe) {
+  add("../../tmp/x", "5");
+  state_.node.clear();
+  save();
+  const Outcome got = run({"verify"});
+  EXPECT_EQ(got.status, 3);
+  EXPECT_THAT(got.out, HasSubstr("../../tmp/x"));
+  EXPECT_THAT(got.out, HasSubstr("node is empty"));
+}
+
 TEST_F(StateTest, DamageAndAbsenceAreToldApart) {
   for (const char* action : {"show", "verify"}) {
     EXPECT_EQ(run({action}).status, kBadInput) << "no file";

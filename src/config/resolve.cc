@@ -294,6 +294,33 @@ Status check_deployment(const Env& env, Config& c) {
   return ok_status();
 }
 
+// The driver replaces its state file, and keeps one aside that it cannot read.
+Status check_state_file(const Settings& s, const FileText* file, const Config& c) {
+  const std::filesystem::path state = state_file(c);
+  const Stated& stated = s.state_file;
+  if (state.parent_path() == c.runtime.cdi_dir) {
+    return stated.refuse(
+        "lies in {}, where the runtime reads CDI files and the lock is; choose another folder",
+        in_quotes(c.runtime.cdi_dir.string()));
+  }
+  const std::filesystem::path plugins = c.runtime.kubelet_root_dir / "plugins";
+  const std::pair<const char*, std::filesystem::path> others[] = {
+      {"runtime.kubeconfig", c.runtime.kubeconfig},
+      {"node.sysfsOverlay", c.node.sysfs_overlay},
+      {"runtime.nriSocket", c.runtime.nri_socket},
+      {"the configuration itself", file == nullptr ? "" : file->name},
+      {"the socket that \"dracpu health\" asks", c.observe.control_socket},
+      {"the registration socket", registrar_socket(c, c.publish.driver_name)},
+      {"the registration socket", registrar_socket(c, memory::kDriverName)},
+      {"the kubelet's socket", plugins / c.publish.driver_name / "dra.sock"},
+      {"the kubelet's socket", plugins / memory::kDriverName / "dra.sock"},
+  };
+  for (const auto& [what, path] : others) {
+    if (path == state) return stated.refuse("is {}, too; the driver would replace it: choose another", what);
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<Loaded> resolve(const Flags& flags, const Env& env, const FileText* file) {
@@ -312,6 +339,9 @@ Result<Loaded> resolve(const Flags& flags, const Env& env, const FileText* file)
   if (Status r = check_reserved(s, c); !r.ok()) return std::move(r).error();
   if (Status r = check_deployment(env, c); !r.ok()) return std::move(r).error();
   if (Status r = check_addresses(s, c); !r.ok()) return std::move(r).error();
+  if (!c.state.file.empty()) {
+    if (Status r = check_state_file(s, file, c); !r.ok()) return std::move(r).error();
+  }
   if (Status r = check_memory(s, c); !r.ok()) return std::move(r).error();
   if (c.cpu.devices == DeviceMode::kIndividual) {
     s.warnings.push_back({"Device mode is deprecated", s.device_mode.name, "use \"grouped\""});

@@ -235,6 +235,31 @@ TEST(Resolve, ABadNodeNameOfTheEnvironmentIsRefused) {
 }
 
 // Release 0.3.0 starts with it.
+// The driver replaces it: a file of somebody else would be lost, and the lock would guard nothing.
+TEST(Resolve, AStateFileThatIsSomethingElseIsRefused) {
+  struct Case {
+    const char* state;
+    const char* says;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {"/var/run/cdi/.dracpu.lock", "lies in \"/var/run/cdi\""},
+           {"/var/run/cdi/x.json", "lies in \"/var/run/cdi\""},
+           {"/etc/k/../kubeconfig", "is runtime.kubeconfig, too"},
+           {"/etc/c.yaml", "is the configuration itself, too"},
+           {"/var/run/nri/nri.sock", "is runtime.nriSocket, too"},
+           {"/run/dracpu/control.sock", "is the socket that \"dracpu health\" asks, too"},
+           {"/var/lib/kubelet/plugins/dra.cpu/dra.sock", "is the kubelet's socket, too"},
+           {"/var/lib/kubelet/plugins_registry/dra.cpu-reg.sock", "is the registration socket, too"}}) {
+    const Result<Loaded> got = from_file(
+        "apiVersion: dracpu/v1beta1\nkind: DriverConfiguration\nnode: {reservedCPUs: none}\n"
+        "runtime: {kubeconfig: /etc/kubeconfig}\nstate: {file: " +
+        std::string(c.state) + "}\n");
+    ASSERT_FALSE(got.ok()) << c.state;
+    EXPECT_THAT(got.error().text, HasSubstr(c.says));
+    EXPECT_THAT(got.error().text, HasSubstr("line 5"));
+  }
+}
+
 TEST(Resolve, ABadAddressOfTheOldFormIsAWarning) {
   Flags flags;
   flags.bind_address = "nowhere";

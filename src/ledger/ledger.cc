@@ -124,7 +124,13 @@ Result<Claim> Ledger::prepare(const ClaimUid& uid, std::string_view ns, std::str
   CpuSet taken;
   for (const Request& r : requests) {
     Result<CpuSet> picked = pick_for(r, (free & r.device_cpus) - taken);
-    if (!picked.ok()) return std::move(picked).error();
+    if (!picked.ok()) {
+      Error error = std::move(picked).error();
+      // They look free to whoever reads the message.
+      if (r.chosen && r.chosen->intersects(taken))
+        error.text += fmt::format("; other requests of this claim take {}", (*r.chosen & taken).to_string());
+      return error;
+    }
     taken |= *picked;
   }
   if (shared_ > 0 && !taken.empty() && (free - taken).empty()) {

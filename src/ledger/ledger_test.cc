@@ -344,6 +344,14 @@ TEST_F(LedgerTest, AnExternalChoiceIsServedLowestFirstAndKept) {
 
   a.chosen = b.chosen = CpuSet{1, 2, 5, 6};
   EXPECT_EQ(prepare("a", {a, b})->cpus.to_string(), "1-2,5-6") << "chosen anew before anybody runs on it";
+
+  Request first = on(1, 1, "first");
+  Request second = on(1, 1, "second");
+  first.chosen = second.chosen = CpuSet{7};
+  const Result<Claim> twice = prepare("d", {first, second});
+  ASSERT_FALSE(twice.ok());
+  EXPECT_NE(twice.error().text.find("other requests of this claim take 7"), std::string::npos)
+      << twice.error().text;
 }
 
 TEST_F(LedgerTest, NearCpusComeFirstAndTheRestFills) {

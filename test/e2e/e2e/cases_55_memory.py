@@ -95,6 +95,7 @@ def memory(cluster):
         cluster.wait_refused("toomuch", r"96Mi requested, 64Mi of 128Mi left")
         cluster.delete("toomuch", claims=["toomuch"])
 
+        cluster.lend_image()
         cluster.kubectl("apply", "-n", NAMESPACE, "-f", str(REPO / "docs/examples/numa-memory.yaml"))
         cluster.wait_running("numa-memory")
         said = cluster.log("numa-memory", "app")

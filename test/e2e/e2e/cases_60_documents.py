@@ -9,12 +9,11 @@ import shutil
 import subprocess
 import tempfile
 
-from e2e import control_plane, guest, peers
+from e2e import control_plane, peers
 from e2e.base import REPO, State, log_dir, wait_for
 from e2e.cluster import ALL_CPUS, NAMESPACE, PODS, cpus, expect, shown
 from e2e.registry import case
 
-IMAGE = "docker.io/library/busybox:1.36"  # of the examples; here it is our probe, which has busybox in it
 # There is no registry here: the image of the driver is in the runtime already.
 NOT_HERE = ("make image", "skopeo copy")
 
@@ -44,7 +43,7 @@ def _type(line, folder=REPO, *programs):
 @case("quickstart")
 def quickstart(cluster):
     """docs/user/quickstart.md, every command in order, word for word but for the registry."""
-    guest.run(f"ctr -n k8s.io images tag --force localhost/e2e-probe:1 {IMAGE}")
+    cluster.lend_image()
     said = {}
     try:
         for heading, lines in _commands("docs/user/quickstart.md").items():
@@ -123,7 +122,7 @@ def _run_example(cluster, name, also):
 @case("examples")
 def examples(cluster):
     """docs/examples: each is applied with the configuration it names, and its containers see the CPUs they ask for."""
-    guest.run(f"ctr -n k8s.io images tag --force localhost/e2e-probe:1 {IMAGE}")
+    cluster.lend_image()
     there = {p.name for p in (REPO / "docs/examples").glob("*.yaml") if not p.name.startswith("config-")}
     expect(there <= set(EXAMPLES) | ONLY_ACCEPTED | NOT_HERE_EITHER, "every example in the table", sorted(there))
     for name in ONLY_ACCEPTED:
