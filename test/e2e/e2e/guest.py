@@ -37,6 +37,7 @@ def _share(place, pictures, driver_archive):
         (tree / name).mkdir(parents=True)
     peers.gather(peers.NODE, tree / "bin")
     shutil.copytree(HERE / "guest", tree / "guest")
+    shutil.copy2(pictures / "observe", tree / "guest")
     for archive in sorted(pictures.glob("*.tar")) + ([driver_archive] if driver_archive else []):
         shutil.copy(archive, tree / "images")
     etc, node = tree / "etc", facts["node"]

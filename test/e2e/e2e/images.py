@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The dracpu authors
-"""The two images of the tests: `pause` and `probe`, made from our own C."""
+"""The two images of the tests, `pause` and `probe`, and the node's observer, made from our own C."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ PROBE = "localhost/e2e-probe:1"
 
 
 def build():
-    """Makes pause.tar and probe.tar unless the cache has them; returns their folder."""
+    """Makes pause.tar, probe.tar and observe unless the cache has them; returns their folder."""
     final = cache_dir() / f"images-{digest(HERE / 'images', pathlib.Path(__file__))}"
     if final.exists():
         return final
@@ -27,18 +27,22 @@ def build():
             for name, image in (("pause", PAUSE), ("probe", PROBE)):
                 tree = work / name
                 (tree / "bin").mkdir(parents=True)
-                command(["gcc", "-static", "-Os", "-Wall", "-Werror", "-s", "-o", tree / "bin" / name,
-                         HERE / "images" / f"{name}.c"], log)
+                _compile(name, tree / "bin", log)
                 if name == "probe":
                     (tree / "tmp").mkdir()
                     shutil.copy("/bin/busybox", tree / "bin/busybox")
                     for tool in ("sh", "cat", "grep", "sleep", "env", "ls"):
                         (tree / "bin" / tool).symlink_to("busybox")
                 archive(tree, f"/bin/{name}", image, out / f"{name}.tar", work / "storage", log)
+            _compile("observe", out, log)
             os.rename(out, final)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return final
+
+
+def _compile(name, folder, log):
+    command(["gcc", "-static", "-Os", "-Wall", "-Werror", "-s", "-o", folder / name, HERE / "images" / f"{name}.c"], log)
 
 
 def archive(tree, entry, image, target, storage, log):

@@ -142,7 +142,7 @@ def owner_is_there(cluster, driver="dra.cpu"):
 def move(cluster, path, settled=owner_is_there):
     """The body changes the driver. Nobody may overlap, and running containers keep what they have."""
     before = _look(cluster)
-    guest.run("observe </dev/null >/dev/null 2>&1 &")
+    guest.run("observe /run/observe.log /run/observe.stop </dev/null >/dev/null 2>&1 &")
     wait_for("the observer", 10, _samples)
     try:
         yield
