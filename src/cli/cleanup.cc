@@ -42,17 +42,21 @@ Result<agent::CleanupPlace> place_of(const CommandLine& line) {
   out.cdi_dir = line.cdi_dir.empty() ? config.runtime.cdi_dir : std::filesystem::path(line.cdi_dir);
   if (!out.cdi_dir.is_absolute())
     return make_error(Errc::kInvalidInput, "flag --cdi-dir: \"{}\" must be an absolute path", line.cdi_dir);
+  if (std::error_code ec; !std::filesystem::is_directory(out.kubelet_root, ec)) {
+    return make_error(Errc::kInvalidInput,
+                      "the kubelet's root \"{}\" is no folder here; give the right one with "
+                      "--kubelet-root-dir, below /host in a debugging pod",
+                      out.kubelet_root.string());
+  }
   out.state_file = config::state_file(config);
   out.is_names_only = !line.driver_name.empty();
   if (out.is_names_only) {
     out.drivers = {line.driver_name};
   } else {
-    out.drivers = {config.publish.driver_name, "dra.cpu"};
+    out.drivers = {config.publish.driver_name, "dra.cpu", std::string(memory::kDriverName)};
     store::StateFile file(out.state_file);
     const Result<agent::State> state = agent::load_state(file);
     if (state.ok() && check_name(out.kubelet_root, state->driver).ok()) out.drivers.push_back(state->driver);
-    if (config.memory.enabled || (state.ok() && !state->memory.empty()))
-      out.drivers.emplace_back(memory::kDriverName);
     std::sort(out.drivers.begin(), out.drivers.end());
     out.drivers.erase(std::unique(out.drivers.begin(), out.drivers.end()), out.drivers.end());
   }

@@ -106,6 +106,23 @@ class CleanupTest : public ::testing::Test {
   test::TempDir dir_;
 };
 
+TEST_F(CleanupTest, AKubeletRootThatIsNotThereIsAMistake) {
+  fs::remove_all(root());
+  const Outcome got = run({});
+  EXPECT_EQ(got.status, 2);
+  EXPECT_THAT(got.err, HasSubstr("is no folder here; give the right one with --kubelet-root-dir"));
+}
+
+// Whether memory was on is not asked: the configuration may be gone with the pod.
+TEST_F(CleanupTest, WhatTheMemoryDriverLeftIsFoundToo) {
+  fs::create_directories(root() / "plugins/dra.memory");
+  write(cdi() / "dra.k8s.io-memory_claim-0e0e0e0e-0000-4000-8000-000000000001.json");
+  const Outcome got = run({"--with-claims", "--apply"});
+  EXPECT_EQ(got.status, 0) << got.out << got.err;
+  EXPECT_FALSE(fs::exists(root() / "plugins/dra.memory"));
+  EXPECT_TRUE(fs::is_empty(cdi())) << got.out;
+}
+
 TEST_F(CleanupTest, ListsFirstAndRemovesWhenAsked) {
   leave_everything();
   const std::vector<std::string> before = left();

@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
+#include <boost/regex.hpp>
 #include <cstdlib>
 #include <fstream>
-#include <regex>
 #include <set>
 
 #include "base/file.h"
@@ -239,8 +239,8 @@ TEST_F(MemoryDriver, AdoptsWhatTheStandaloneDriverLeft) {
   const std::string env =
       "\"DRAMEMORY_UID_NUMANodes=1\",\"DRAMEMORY_UID_hugepages_2Mi=numanode:1,size:96Mi\"";
   const auto device = [&](const std::string& uid) {
-    return std::regex_replace(fmt::format(R"({{"name":"claim-UID","containerEdits":{{"env":[{}]}}}})", env),
-                              std::regex("UID"), uid);
+    return boost::regex_replace(fmt::format(R"({{"name":"claim-UID","containerEdits":{{"env":[{}]}}}})", env),
+                                boost::regex("UID"), uid);
   };
   std::ofstream(cdi() / "dra.memory.json")
       << R"({"cdiVersion":"0.8.0","kind":"dra.k8s.io/memory","devices":[)" << device("aa-1") << ","
@@ -329,13 +329,13 @@ struct Surface {
 
 // "I1203 05:08:52.075897 4584 run.cc:132] "Machine read" node="n1"" → "Machine read" node
 std::string message_of(const std::string& line) {
-  static const std::regex kHead(R"(^[IWE]\d{4} \S+ +\d+ \S+\] ("[^"]*"))");
-  static const std::regex kKey(R"( (\w+)=)");
-  std::smatch head;
-  if (!std::regex_search(line, head, kHead)) return {};
-  std::string out = head[1];
-  const std::string rest = head.suffix();
-  for (std::sregex_iterator it(rest.begin(), rest.end(), kKey), end; it != end; ++it)
+  static const boost::regex kHead(R"(^[IWE]\d{4} \S+ +\d+ \S+\] ("[^"]*"))");
+  static const boost::regex kKey(R"( (\w+)=)");
+  boost::smatch head;
+  if (!boost::regex_search(line, head, kHead)) return {};
+  std::string out = head[1].str();
+  const std::string rest = head.suffix().str();
+  for (boost::sregex_iterator it(rest.begin(), rest.end(), kKey), end; it != end; ++it)
     out += " " + (*it)[1].str();
   return out;
 }
@@ -383,10 +383,11 @@ TEST_F(MemoryOff, ShowsNothingOfIt) {
       return ready.ok() && ready->first == 200;
     }));
     out = surface();
-    for (std::string& text : out.slices) text = std::regex_replace(text, std::regex(p.claims[0].uid), "UID");
+    for (std::string& text : out.slices)
+      text = boost::regex_replace(text, boost::regex(p.claims[0].uid), "UID");
     std::set<std::string> files;
     for (const std::string& f : out.files)
-      files.insert(std::regex_replace(f, std::regex(p.claims[0].uid), "UID"));
+      files.insert(boost::regex_replace(f, boost::regex(p.claims[0].uid), "UID"));
     out.files = std::move(files);
     node_.reset();
   };
