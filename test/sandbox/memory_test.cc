@@ -168,7 +168,9 @@ TEST_F(MemoryDriver, IsPreparedInEitherOrderAndAgain) {
   ASSERT_OK(none->at(cpus.uid));
   EXPECT_TRUE(none->at(cpus.uid)->device_names.empty());
   EXPECT_FALSE(std::filesystem::exists(cdi_file(cpus)));
-  EXPECT_OK(node().kubelet().unprepare(kMemoryDriver, {cpus})->at(cpus.uid));
+  const auto ended = node().kubelet().unprepare(kMemoryDriver, {cpus});
+  ASSERT_OK(ended);
+  EXPECT_OK(ended->at(cpus.uid));
 }
 
 TEST_F(MemoryDriver, RefusesWithNumbers) {
@@ -254,7 +256,9 @@ TEST_F(MemoryDriver, AdoptsWhatTheStandaloneDriverLeft) {
   EXPECT_TRUE(files.contains("dra.k8s.io-memory_claim-bb-2.json"));
   // The container has an owner and is put on its node; the amounts count.
   EXPECT_EQ(node().runtime().containers().at(0).mems, "1");
-  EXPECT_OK(node().kubelet().unprepare(kMemoryDriver, {{"demo", "old", "bb-2"}})->at("bb-2"));
+  const auto ended = node().kubelet().unprepare(kMemoryDriver, {{"demo", "old", "bb-2"}});
+  ASSERT_OK(ended);
+  EXPECT_OK(ended->at("bb-2"));
   const PodInfo other = Node::new_pod("other");
   const std::string full = refusal(other, {memory_claim("x", other, {{"hugepages-2mi-numa001", "64Mi"}})});
   EXPECT_NE(full.find("64Mi requested, 32Mi of 128Mi left"), std::string::npos) << full;
