@@ -11,6 +11,7 @@
 #include "agent/memory_part.h"
 #include "agent/node.h"
 #include "agent/session.h"
+#include "agent/start_step.h"
 #include "agent/status_board.h"
 #include "agent/status_page.h"
 #include "agent/wake.h"

@@ -47,11 +47,6 @@ enum class TermEnd {
 
 kubelet::ServerOptions server_options(const config::Config& config);
 
-// Runs `work`, and notes its name and time in the log and the metric if it was done. False: given up.
-Result<bool> timed_wait(observe::Metrics& metrics, std::string_view name,
-                        const std::function<Result<bool>()>& work);
-Status timed_step(observe::Metrics& metrics, std::string_view name, const std::function<Status()>& work);
-
 class Session {
  public:
   // `owner_since`: when the lock was taken.
