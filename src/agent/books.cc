@@ -68,6 +68,7 @@ Result<Books::Loaded> Books::load() {
   std::map<ClaimUid, memory::Claim> own_memory;
   if (*state) {
     out.new_boot = (*state)->boot_id != boot_id_;
+    out.renamed = (*state)->driver != node_.config.publish.driver_name;
     own = std::move((*state)->claims);
     own_memory = std::move((*state)->memory);
     unknown_ = std::move((*state)->unknown);
@@ -91,7 +92,7 @@ Result<Books::Loaded> Books::load() {
     if (std::optional<cdi::ClaimPlace> place = metadata.place_of(uid)) {
       claim.ns = std::move(place->ns);
       claim.name = std::move(place->name);
-    } else if (!with_file.contains(uid) && (found.stale || !out.new_boot)) {
+    } else if (!with_file.contains(uid) && found.stale) {
       unprovable.insert(uid);
       out.warnings.push_back(fmt::format(
           "claim {} has neither a name nor a CDI file any more; CPUs {} are held if a container runs with it",

@@ -69,6 +69,7 @@ class Books {
     std::size_t memory_from_cdi = 0;  // of those
     bool stale = false;               // another driver worked since the state was written
     bool new_boot = false;
+    bool renamed = false;  // the state is of another driver name
     std::vector<std::string> warnings;
   };
   Result<Loaded> load();
@@ -80,8 +81,8 @@ class Books {
   bool is_unconfirmed(const ClaimUid& uid);
   void confirm(const ClaimUid& uid);
   bool has_unconfirmed();
-  // A claim of another driver, so without a name to look it up, whose CDI file went while the node stayed up:
-  // that driver has unprepared it. Without a running container nothing can hold it any more.
+  // A claim of another driver, so without a name to look it up, whose CDI file is gone, and another driver
+  // worked since: it has unprepared it. Once the runtime has told that no container has it, nothing holds it.
   bool is_unprovable(const ClaimUid& uid);
 
   // One result per order, in order; one write of the state file for all of them. A claim that occurs twice is

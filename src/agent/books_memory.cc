@@ -59,7 +59,7 @@ Status Books::load_memory(std::map<ClaimUid, memory::Claim> own, Loaded& out) {
   std::set<ClaimUid> with_file;
   for (const cdi::FileEntry& f : files) with_file.insert(f.uid);
   for (const auto& [uid, claim] : own) {
-    if (claim.name.empty() && !with_file.contains(uid) && !out.new_boot && node_.config.memory.enabled)
+    if (claim.name.empty() && !with_file.contains(uid) && out.stale && node_.config.memory.enabled)
       memory_.unprovable.insert(uid);
   }
   for (auto& [uid, claim] : own) {

@@ -346,8 +346,9 @@ void ClaimService::collect_lost_claims() {
       }
     }
   });
+  const bool is_synchronized = hooks_.may_prepare().ok();
   for (const ClaimUid& uid : nameless) {
-    if (books_.is_unprovable(uid)) release_lost(uid, kUnprepared);
+    if (is_synchronized && books_.is_unprovable(uid)) release_lost(uid, kUnprepared);
   }
   for (const Candidate& c : candidates) {
     reader_(c.ns, c.name, Deadline::after(kLookupLimit), [this, c](Result<kube::Claim> claim) {

@@ -311,7 +311,9 @@ void MemoryService::collect_lost_claims() {
       }
     }
   });
-  for (const ClaimUid& uid : unprovable) release_lost(uid, kUnprepared);
+  if (hooks_.may_prepare().ok()) {
+    for (const ClaimUid& uid : unprovable) release_lost(uid, kUnprepared);
+  }
   for (const Candidate& c : candidates) {
     reader_(c.ns, c.name, Deadline::after(kLookupLimit), [this, c](Result<kube::Claim> claim) {
       std::string why;

@@ -130,7 +130,8 @@ Status Session::start_files() {
              {{"claims", loaded->memory_claims}, {"fromCDI", loaded->memory_from_cdi}});
   }
   // A write costs two syncs: only when what is on disk is not what we hold.
-  return loaded->from_cdi > 0 || loaded->memory_from_cdi > 0 || loaded->new_boot || !loaded->warnings.empty()
+  return loaded->from_cdi > 0 || loaded->memory_from_cdi > 0 || loaded->new_boot || loaded->renamed ||
+                 !loaded->warnings.empty()
              ? books_.save()
              : ok_status();
 }

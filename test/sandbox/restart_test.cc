@@ -143,6 +143,7 @@ TEST_F(Restart, WhatAnotherDriverPreparedAndEndedIsFreeAgain) {
   node().kill_driver();
   std::filesystem::remove(file_of(ended));
   std::filesystem::remove(file_of(running));
+  ASSERT_OK(leave("0f0f0f0f-0000-4000-8000-000000000005", "4"));
   ASSERT_NO_FATAL_FAILURE(start_and_wait());
   ASSERT_TRUE(eventually(std::chrono::seconds(10), [&] {
     return cpus_of(*theirs) == CpuSet::parse("2-3").value() && !std::filesystem::exists(file_of(ended)) &&
