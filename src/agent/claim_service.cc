@@ -18,12 +18,7 @@ double seconds(Deadline::Clock::duration d) { return std::chrono::duration<doubl
 using observe::log_info;
 using observe::log_warning;
 
-// The kubelet allows 45 s; an API server that is away is noticed well before that.
-constexpr std::chrono::seconds kReadLimit{8};
 constexpr std::chrono::seconds kRootLimit{2};
-constexpr std::chrono::seconds kLookupLimit{30};
-constexpr const char* kUnprepared =
-    "another driver unprepared it, as its CDI file is gone; no container has it";
 
 std::string full_name(const kubelet::ClaimRef& ref) { return ref.ns + "/" + ref.name; }
 
@@ -41,6 +36,14 @@ struct ClaimService::Call {
   kubelet::PrepareResults results;
   std::function<void(kubelet::PrepareResults)> done;
 };
+
+std::optional<std::string> why_lost(const Result<kube::Claim>& read, const ClaimUid& uid) {
+  if (!read.ok() && read.error().code == Errc::kNotFound) return "the claim is gone";
+  if (!read.ok()) return std::nullopt;
+  if (read->uid != uid) return "the claim was replaced by another of the same name";
+  if (!read->allocation) return "the claim is no longer allocated";
+  return std::nullopt;
+}
 
 ClaimService::ClaimService(const Node& node, std::shared_ptr<const Machine> machine, Books& books,
                            Worker& worker, ClaimReader reader, RootReader roots, observe::Metrics& metrics,
@@ -88,7 +91,7 @@ void ClaimService::prepare(std::vector<kubelet::ClaimRef> claims, Deadline deadl
   call->matches.resize(call->claims.size());
   call->roots.resize(call->claims.size());
   call->missing = call->claims.size();
-  const Deadline limit(std::min(deadline.at(), Deadline::after(kReadLimit).at()));
+  const Deadline limit(std::min(deadline.at(), Deadline::after(kClaimReadLimit).at()));
   for (std::size_t i = 0; i < call->claims.size(); ++i) {
     reader_(call->claims[i].ns, call->claims[i].name, limit,
             [this, call, i](Result<kube::Claim> claim) { claim_read(call, i, std::move(claim)); });
@@ -348,25 +351,16 @@ void ClaimService::collect_lost_claims() {
   });
   const bool is_synchronized = hooks_.may_prepare().ok();
   for (const ClaimUid& uid : nameless) {
-    if (is_synchronized && books_.is_unprovable(uid)) release_lost(uid, kUnprepared);
+    if (is_synchronized && books_.is_unprovable(uid)) release_lost(uid, kEndedElsewhere);
   }
   for (const Candidate& c : candidates) {
-    reader_(c.ns, c.name, Deadline::after(kLookupLimit), [this, c](Result<kube::Claim> claim) {
-      std::string why;
-      if (!claim.ok()) {
-        if (claim.error().code != Errc::kNotFound) return;  // unreachable: kept
-        why = "the claim is gone";
-      } else if (claim->uid != c.uid) {
-        why = "the claim was replaced by another of the same name";
-      } else if (!claim->allocation) {
-        why = "the claim is no longer allocated";
-      } else if (books_.is_unconfirmed(c.uid) && claim->reserved_for.empty()) {
+    reader_(c.ns, c.name, Deadline::after(kClaimLookupLimit), [this, c](Result<kube::Claim> claim) {
+      if (!claim.ok() && claim.error().code != Errc::kNotFound) return;  // unreachable: kept
+      std::optional<std::string> why = why_lost(claim, c.uid);
+      if (!why && books_.is_unconfirmed(c.uid) && claim->reserved_for.empty())
         why = "the claim is no longer in use, and the state file that names it is older than another driver";
-      } else {
-        books_.confirm(c.uid);
-        return;
-      }
-      worker_.post([this, uid = c.uid, why] { release_lost(uid, why); });
+      if (!why) return books_.confirm(c.uid);
+      worker_.post([this, uid = c.uid, why = *std::move(why)] { release_lost(uid, why); });
     });
   }
 }

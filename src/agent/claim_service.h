@@ -12,8 +12,10 @@
 #define DRACPU_AGENT_CLAIM_SERVICE_H_
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,16 @@ using ClaimReader = std::function<void(const std::string& ns, const std::string&
 // Reads the PCIe roots of another driver's device on this node; the callback as above.
 using RootReader = std::function<void(const kube::DeviceName& device, Deadline deadline,
                                       std::function<void(Result<std::vector<std::string>>)> done)>;
+
+// The kubelet allows 45 s; an API server that is away is noticed well before that.
+inline constexpr std::chrono::seconds kClaimReadLimit{8};     // of one read for a prepare
+inline constexpr std::chrono::seconds kClaimLookupLimit{30};  // of one look for a lost claim
+
+// What a look at the API server says of a claim without a running container: why it is lost, or nothing; also
+// nothing if nobody answered.
+std::optional<std::string> why_lost(const Result<kube::Claim>& read, const ClaimUid& uid);
+inline constexpr const char* kEndedElsewhere =
+    "another driver unprepared it, as its CDI file is gone; no container has it";
 
 class ClaimService final : public kubelet::Handler {
  public:

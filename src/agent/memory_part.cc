@@ -76,6 +76,7 @@ MemoryPart::MemoryPart(const Node& node, std::shared_ptr<const MemoryView> view,
       metrics_(metrics),
       health_(health),
       view_(std::move(view)),
+      slice_report_(kSlicesCheck, "Memory slices", health, metrics),
       service_(node, books, worker, std::move(reader), metrics, with_registration(std::move(hooks))) {
   health_.set_failed(kKubeletCheck, "not registered yet");
   health_.set_failed(kSlicesCheck, "not published yet");
@@ -99,7 +100,7 @@ void MemoryPart::start_publisher(kube::HttpClient& client) {
   options.driver = memory::kDriverName;
   options.node = node_.name;
   kube::PublisherCallbacks callbacks;
-  callbacks.on_state = [this](const kube::PublisherState& state) { on_slices(state); };
+  callbacks.on_state = [this](const kube::PublisherState& state) { slice_report_.on_state(state); };
   callbacks.on_warning = [](const std::string& text) {
     log_warning("Part of the memory slices cannot be published", {{"err", text}});
   };
@@ -127,7 +128,7 @@ void MemoryPart::publish() {
 }
 
 void MemoryPart::tick(Clock::time_point now, const topology::Topology& topology) {
-  count_slice_writes();
+  if (publisher_) slice_report_.count(publisher_->stats());
   retry_registration(now);
   const std::chrono::seconds pause(node_.config.memory.rescan_seconds);
   const bool is_due = pause.count() > 0 && now >= next_look_;
@@ -223,27 +224,6 @@ void MemoryPart::on_registration(bool registered, const std::string& error) {
     health_.set_failed(kKubeletCheck, error);
   }
   wake_.notify();
-}
-
-void MemoryPart::on_slices(const kube::PublisherState& state) {
-  if (state.synced) {
-    if (health_.set_ok(kSlicesCheck))
-      log_info(0, "Memory slices published", {{"slices", state.slices}, {"generation", state.generation}});
-  } else if (health_.set_failed(kSlicesCheck,
-                                state.error.empty() ? "not in step with the API server" : state.error) &&
-             !state.error.empty()) {
-    log_warning("Memory slices are not in step with the API server", {{"err", state.error}});
-  }
-}
-
-void MemoryPart::count_slice_writes() {
-  if (!publisher_) return;
-  const kube::PublisherStats now = publisher_->stats();
-  const auto writes = [](const kube::PublisherStats& s) { return s.creates + s.updates + s.deletes; };
-  metrics_.slice_writes_total.inc(observe::Outcome::kSuccess, writes(now) - writes(counted_));
-  if (now.api_errors > counted_.api_errors)
-    metrics_.api_errors_total.inc("slices", now.api_errors - counted_.api_errors);
-  counted_ = now;
 }
 
 void MemoryPart::stop_publisher() {

@@ -21,6 +21,7 @@
 #include "agent/memory_service.h"
 #include "agent/node.h"
 #include "agent/registration_timer.h"
+#include "agent/slice_report.h"
 #include "agent/status_board.h"
 #include "agent/wake.h"
 #include "agent/worker.h"
@@ -65,12 +66,10 @@ class MemoryPart {
 
   MemoryService::Hooks with_registration(MemoryService::Hooks hooks);
   void on_registration(bool registered, const std::string& error);
-  void on_slices(const kube::PublisherState& state);
   void retry_registration(Clock::time_point now);
   void look(const topology::Topology& topology);
   void report_health();
   void set_gauges(const MemoryView& view);
-  void count_slice_writes();
 
   const Node& node_;
   Books& books_;
@@ -85,7 +84,7 @@ class MemoryPart {
   CpuSet seen_online_;
   std::string look_error_;                                  // the last one, told once
   std::optional<std::vector<kubelet::DeviceHealth>> told_;  // by the present server
-  kube::PublisherStats counted_;
+  SliceReport slice_report_;
   // Declared so that each part is destroyed before those it uses.
   MemoryService service_;
   std::unique_ptr<kube::SlicePublisher> publisher_;

@@ -18,11 +18,6 @@ namespace {
 using observe::log_info;
 using observe::log_warning;
 
-constexpr std::chrono::seconds kReadLimit{8};  // as for CPUs
-constexpr std::chrono::seconds kLookupLimit{30};
-constexpr const char* kUnprepared =
-    "another driver unprepared it, as its CDI file is gone; no container has it";
-
 double seconds(Deadline::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 std::string full_name(const kubelet::ClaimRef& ref) { return ref.ns + "/" + ref.name; }
@@ -100,7 +95,7 @@ void MemoryService::prepare(std::vector<kubelet::ClaimRef> claims, Deadline dead
   }
   call->read.resize(call->claims.size());
   call->missing = call->claims.size();
-  const Deadline limit(std::min(deadline.at(), Deadline::after(kReadLimit).at()));
+  const Deadline limit(std::min(deadline.at(), Deadline::after(kClaimReadLimit).at()));
   for (std::size_t i = 0; i < call->claims.size(); ++i) {
     reader_(call->claims[i].ns, call->claims[i].name, limit,
             [this, call, i](Result<kube::Claim> claim) { claim_read(call, i, std::move(claim)); });
@@ -312,22 +307,13 @@ void MemoryService::collect_lost_claims() {
     }
   });
   if (hooks_.may_prepare().ok()) {
-    for (const ClaimUid& uid : unprovable) release_lost(uid, kUnprepared);
+    for (const ClaimUid& uid : unprovable) release_lost(uid, kEndedElsewhere);
   }
   for (const Candidate& c : candidates) {
-    reader_(c.ns, c.name, Deadline::after(kLookupLimit), [this, c](Result<kube::Claim> claim) {
-      std::string why;
-      if (!claim.ok()) {
-        if (claim.error().code != Errc::kNotFound) return;  // unreachable: kept
-        why = "the claim is gone";
-      } else if (claim->uid != c.uid) {
-        why = "the claim was replaced by another of the same name";
-      } else if (!claim->allocation) {
-        why = "the claim is no longer allocated";
-      } else {
-        return;
-      }
-      worker_.post([this, uid = c.uid, why] { release_lost(uid, why); });
+    reader_(c.ns, c.name, Deadline::after(kClaimLookupLimit), [this, c](Result<kube::Claim> claim) {
+      std::optional<std::string> why = why_lost(claim, c.uid);
+      if (!why) return;
+      worker_.post([this, uid = c.uid, why = *std::move(why)] { release_lost(uid, why); });
     });
   }
 }

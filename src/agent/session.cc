@@ -43,6 +43,7 @@ Session::Session(const Node& node, std::shared_ptr<const Machine> machine, const
       metrics_(metrics),
       health_(health),
       board_(board),
+      slice_report_("slices", "Slices", health, metrics),
       watch_(node, std::move(machine)),
       books_(node, *watch_.machine()),
       runtime_(node, books_, worker_, metrics, runtime_hooks()),
@@ -178,7 +179,7 @@ Status Session::start_api() {
     options.mapping = kube::AllocatableMapping{"cpu", device::cpu_capacity_name(options.driver)};
   }
   kube::PublisherCallbacks callbacks;
-  callbacks.on_state = [this](const kube::PublisherState& state) { on_slices(state); };
+  callbacks.on_state = [this](const kube::PublisherState& state) { slice_report_.on_state(state); };
   callbacks.on_warning = [](const std::string& text) {
     log_warning("Part of the slices cannot be published", {{"err", text}});
   };
@@ -374,7 +375,7 @@ bool Session::still_alone() {
 
 void Session::tick(Clock::time_point now) {
   health_.beat("main");
-  count_slice_writes();
+  slice_report_.count(publisher_->stats());
   retry_registration(now);
   look_at_machine();
   report_lost_cpus();
@@ -444,26 +445,6 @@ void Session::on_registration(bool registered, const std::string& error) {
     health_.set_failed("kubelet", error);
   }
   wake_.notify();
-}
-
-void Session::on_slices(const kube::PublisherState& state) {
-  if (state.synced) {
-    if (health_.set_ok("slices"))
-      log_info(0, "Slices published", {{"slices", state.slices}, {"generation", state.generation}});
-  } else if (health_.set_failed("slices",
-                                state.error.empty() ? "not in step with the API server" : state.error) &&
-             !state.error.empty()) {
-    log_warning("Slices are not in step with the API server", {{"err", state.error}});
-  }
-}
-
-void Session::count_slice_writes() {
-  const kube::PublisherStats now = publisher_->stats();
-  const auto writes = [](const kube::PublisherStats& s) { return s.creates + s.updates + s.deletes; };
-  metrics_.slice_writes_total.inc(observe::Outcome::kSuccess, writes(now) - writes(counted_));
-  if (now.api_errors > counted_.api_errors)
-    metrics_.api_errors_total.inc("slices", now.api_errors - counted_.api_errors);
-  counted_ = now;
 }
 
 void Session::stop() {

@@ -28,6 +28,7 @@
 #include "agent/pod_events.h"
 #include "agent/registration_timer.h"
 #include "agent/runtime_service.h"
+#include "agent/slice_report.h"
 #include "agent/status_board.h"
 #include "agent/wake.h"
 #include "agent/worker.h"
@@ -82,8 +83,6 @@ class Session {
   void retry_registration(Clock::time_point now);
   void note_takeover(std::string_view peer, std::atomic<bool>& noted);
   void on_registration(bool registered, const std::string& error);
-  void on_slices(const kube::PublisherState& state);
-  void count_slice_writes();
   void stop();
 
   const Clock::time_point owner_since_;
@@ -98,7 +97,6 @@ class Session {
 
   std::atomic<bool> synchronized_{false};
   std::atomic<bool> registered_{false};
-  std::atomic<bool> published_{false};
   std::atomic<bool> event_failed_{false};
   RegistrationTimer registration_;  // main thread only
   Clock::time_point stale_since_{};
@@ -107,7 +105,7 @@ class Session {
   std::map<ClaimUid, CpuSet> lost_;  // claims told as lacking CPUs
   Clock::time_point next_lost_check_{};
   std::string config_conflict_;  // as last told
-  kube::PublisherStats counted_;
+  SliceReport slice_report_;
 
   MachineWatch watch_;
   // Declared so that each part is destroyed before those it uses.

@@ -17,7 +17,6 @@ from e2e.cluster import DRIVER_IMAGE, NAMESPACE, PODS, SLICES, expect, shown
 
 GO_IMAGE = "localhost/predecessor:0.2.0"
 NEXT_IMAGE = "localhost/dracpu:e2e-next"  # the same program under another name: an update
-ROWS = []
 
 
 def set_image(image):
@@ -162,7 +161,6 @@ def move(cluster, path, settled=owner_is_there):
         "restarted": sum(1 for name, was in before.items() if after.get(name, ("", 0))[:2] != was[:2]),
         "cpus_changed": sum(1 for name, was in before.items() if was[2] and after.get(name, ("", 0, ""))[2] != was[2]),
     }
-    ROWS.append(row)
     with (log_dir() / "upgrades.jsonl").open("a") as out:
         out.write(json.dumps(row) + "\n")
     say(f"  {path}: overlap {row['overlap']} of {row['samples']} samples, gap {row['gap_ms']} ms, claims kept "
