@@ -6,12 +6,17 @@
 #   make e2e     real Kubernetes on this machine, then the end-to-end suite (needs root and Go 1.26)
 #   make chaos   the fault suite: crashes at every effect, failing disk and neighbours, two drivers (CHAOS_SCHEDULES,
 #                CHAOS_KILLS, CHAOS_ROUNDS, CHAOS_PARTS; CHAOS_SEED runs one again)
+#   make image   build the driver and pack it as an OCI archive; ARCH=arm64 does it for that architecture
 #   make manifests  the chart as one manifest, dist/dracpu.yaml (HELM_FLAGS="--set image.repository=REGISTRY/dracpu")
 #   make check   formatting, tidy, header check, sanitizers: what CI runs besides
 #   make bench   benchmarks: medians and p99
 #   make fuzz    every fuzz target for FUZZ_SECONDS (default 60)
 
-PRESET ?= release
+MACHINE := $(shell dpkg --print-architecture)
+# Only as an argument of make: environments set a variable of this name for the kernel.
+ARCH := $(MACHINE)
+CROSS := $(filter-out $(MACHINE),$(ARCH))
+PRESET ?= release$(CROSS:%=-%)
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 CHAOS_SCHEDULES ?= 10000
@@ -32,12 +37,12 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 all: build
 
 setup:
-	@tools/setup build
+	@tools/setup $(or $(CROSS),build)
 
 build: setup
 	@cmake --preset $(PRESET) >build-$(PRESET).log 2>&1 || { cat build-$(PRESET).log; rm -f build-$(PRESET).log; exit 1; }
 	@rm -f build-$(PRESET).log
-	cmake --build --preset $(PRESET)
+	cmake --build --preset $(PRESET) $(TARGET)
 
 demo: build
 	$(BUILD)/bin/dracpu-demo --driver $(BUILD)/bin/dracpu
@@ -86,8 +91,9 @@ fuzz:
 	cmake --build --preset fuzz
 	@tools/fuzz $(FUZZ_SECONDS)
 
+image: TARGET := --target dracpu
 image: build
-	deploy/image/build --binary $(BUILD)/bin/dracpu --output build/dracpu-image.tar --name localhost/dracpu:dev
+	deploy/image/build --binary $(BUILD)/bin/dracpu --output build/dracpu-image$(CROSS:%=-%).tar --name localhost/dracpu:dev
 
 manifests:
 	@tools/manifests $(HELM_FLAGS)

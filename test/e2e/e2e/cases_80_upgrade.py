@@ -6,10 +6,10 @@ import json
 import os
 import tempfile
 
-from e2e import guest, peers
+from e2e import control_plane, guest, peers
 from e2e.base import REPO, command, wait_for
 from e2e.chart import CHART, predecessor_chart
-from e2e.cluster import CLAIMS, DRIVER_IMAGE, expect, shown
+from e2e.cluster import ALL_CPUS, CLAIMS, DRIVER_IMAGE, NAMESPACE, expect, shown
 from e2e.registry import case
 from e2e.upgrade import (GO_IMAGE, NEXT_IMAGE, ask, cdi_files, drivers, load_predecessor, move, on_node, owner_is_there,
                          set_image, take, without_driver)
@@ -134,6 +134,79 @@ def _leave_as_0_1_0():
     guest.run("umask 077; cat >/var/run/cdi/dra.cpu.json",
               stdin=json.dumps({"cdiVersion": "0.8.0", "kind": kind, "devices": devices}).encode())
     guest.run("cd /var/run/cdi && rm -f " + " ".join(f"'{n}'" for n in names))
+
+
+@case("upgrade-from-0.3.0-traces")
+def upgrade_from_0_3_0_traces(cluster):
+    """What release 0.3.0 leaves, device metadata and a claim it forgot included: adopted, restarted with, cleaned."""
+    forgotten = "0f0f0f0f-0000-4000-8000-000000000030"
+    with without_driver(cluster) as releases:
+        # Ours stands in for 0.3.0 before the kubelet: it answers with the same CDI ids. The files are then written anew.
+        releases.install("cpu", CHART, *OURS)
+        mine = take(cluster, "kept")
+        cluster.pod("plain")
+        cluster.wait_running("plain")
+        uid = cluster.api.get(f"{CLAIMS}/kept")["metadata"]["uid"]
+        with move(cluster, "traces of 0.3.0 to the chart"):
+            releases.uninstall("cpu")
+            wait_for("the driver to be gone", 60, lambda: not drivers(cluster))
+            _leave_as_0_3_0({"kept": (uid, mine), "forgotten": (forgotten, sorted(ALL_CPUS - mine)[:2])})
+            releases.install("cpu", CHART, *OURS)
+        wait_for("the claim that only metadata names to be released", 60, lambda: not _traces(forgotten, "forgotten"))
+        cluster.wait_seen("plain", ALL_CPUS - mine)
+
+        # The container starts again with the ids that the kubelet remembers, so both files have to be there.
+        task = f"{TASKS}/{cluster.container_ids(cluster.get_pod('kept'))['c0']}"
+        guest.run(f"kill -9 $(cat {task}/init.pid)")
+        wait_for("the container to be started again", 90, lambda: _restarts(cluster, "kept") == 1)
+        cluster.wait_seen("kept", mine)
+        task = f"{TASKS}/{cluster.container_ids(cluster.get_pod('kept'))['c0']}"
+        text = guest.read(f"cat /proc/$(cat {task}/init.pid)/root/{_inside('kept')}")
+        expect(json.loads(text)["metadata"]["uid"] == uid, f"the metadata of claim {uid} in the container", text)
+        expect(not mine & take(cluster, "later"), "other CPUs for the next claim", shown(mine))
+        cluster.delete("kept", "later", claims=["kept", "later"])
+        wait_for("no trace of the claim", 30, lambda: not _traces(uid, "kept"))
+
+
+CDI, PLUGIN = "/var/run/cdi", "/var/lib/kubelet/plugins/dra.cpu"
+TASKS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
+
+
+def _inside(claim):
+    return f"/var/run/kubernetes.io/dra-device-attributes/resourceclaims/{claim}/cpus/dra.cpu-metadata.json"
+
+
+def _leave_as_0_3_0(claims):
+    """Nothing of ours stays on the node; in its place the three files that 0.3.0 writes for each claim, by its own layout."""
+    guest.run(f"rm -rf {CDI} {PLUGIN} /var/lib/kubelet/plugins/dracpu; mkdir -p {CDI}; mkdir -m 0750 {PLUGIN}")
+    for name, (uid, numbers) in claims.items():
+        folder = f"{PLUGIN}/dra-device-metadata/{NAMESPACE}_{name}/cpus"
+        guest.run(f"mkdir -p {folder}")
+        for path, indent, content in (
+            (f"{CDI}/dra.k8s.io-cpu_claim-{uid}.json", None, {
+                "cdiVersion": "0.8.0", "kind": "dra.k8s.io/cpu", "containerEdits": {}, "devices": [
+                    {"name": f"claim-{uid}", "containerEdits": {"env": [f"DRA_CPUSET_{uid}={shown(numbers)}"]}}]}),
+            (f"{folder}/metadata.json", None, {
+                "kind": "DeviceMetadata", "apiVersion": "metadata.resource.k8s.io/v1beta1",
+                "metadata": {"name": name, "namespace": NAMESPACE, "uid": uid, "generation": 1},
+                "requests": [{"name": "cpus", "devices": [
+                    {"driver": "dra.cpu", "pool": control_plane.NODE_NAME, "name": "cpudevnuma000",
+                     "attributes": {"dra.cpu/allocatedNumCPUs": {"int": len(numbers)}}}]}]}),
+            (f"{CDI}/dra.cpu_metadata_{uid}_cpus.json", 2, {
+                "cdiVersion": "0.5.0", "kind": "dra.cpu/metadata", "containerEdits": {}, "devices": [
+                    {"name": f"{uid}_cpus", "containerEdits": {"mounts": [
+                        {"hostPath": f"{folder}/metadata.json", "containerPath": _inside(name), "options": ["ro", "bind"]}]}}]}),
+        ):
+            guest.run(f"cat >{path}", stdin=(json.dumps(content, indent=indent) + "\n").encode())
+
+
+def _traces(uid, claim):
+    return guest.read(f"ls -d {CDI}/*{uid}* {PLUGIN}/dra-device-metadata/*_{claim} 2>/dev/null; true").split()
+
+
+def _restarts(cluster, pod):
+    row = ((cluster.get_pod(pod) or {}).get("status", {}).get("containerStatuses") or [{}])[0]
+    return row.get("restartCount") if row.get("ready") else None
 
 
 @case("upgrade-two-releases")

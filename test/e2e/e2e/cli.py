@@ -77,6 +77,7 @@ def main(argv):
 
 def _helm():
     require_go()
+    log_dir().mkdir(parents=True, exist_ok=True)
     with contextlib.redirect_stdout(sys.stderr):
         peers.build(["helm"])
     say(peers.path("helm"))
