@@ -7,6 +7,7 @@
 
 #include "agent/node.h"
 #include "base/file.h"
+#include "device/build.h"
 #include "memory/preflight.h"
 #include "memory/reserved.h"
 
@@ -29,22 +30,38 @@ Result<std::string> read_below(const std::filesystem::path& root, std::string_vi
   return read_file(root / file);
 }
 
+memory::DeviceOptions device_options(const Node& node) {
+  return {.cpu_driver_name = node.config.publish.driver_name,
+          .node_allocatable_mapping = node.config.publish.node_allocatable_mapping};
+}
+
 }  // namespace
 
-Result<std::shared_ptr<const MemoryView>> read_memory_view(const Node& node,
-                                                           const topology::Topology& topology) {
+bool comes_with_memory(const config::Config& config) {
+  return config.memory.enabled && config.memory.mode == config::MemoryMode::kCombined;
+}
+
+std::vector<device::Slice> cpu_slices(const Node& node, const Machine& machine,
+                                      const memory::Inventory* memory) {
+  std::vector<device::Slice> out = device::cut_into_slices(machine.devices);
+  if (memory == nullptr || !comes_with_memory(node.config)) return out;
+  return memory::combined_devices(*memory, std::move(out), device_options(node)).slices;
+}
+
+Result<std::shared_ptr<const MemoryView>> read_memory_view(const Node& node, const Machine& machine) {
   const Result<memory::Selection> selection = selection_of(node.config.memory);
   if (!selection.ok()) return selection.error();
-  Result<topology::MachineMemory> machine = topology::read_memory(node.files);
-  if (!machine.ok()) return std::move(machine).error();
+  Result<topology::MachineMemory> read = topology::read_memory(node.files);
+  if (!read.ok()) return std::move(read).error();
   auto out = std::make_shared<MemoryView>();
-  out->machine = *std::move(machine);
-  Result<memory::Inventory> inventory = memory::take_inventory(out->machine, topology, *selection);
+  out->machine = *std::move(read);
+  Result<memory::Inventory> inventory = memory::take_inventory(out->machine, machine.topology, *selection);
   if (!inventory.ok()) return std::move(inventory).error();
   out->inventory = *std::move(inventory);
-  out->published = memory::separate_devices(
-      out->inventory, {.cpu_driver_name = node.config.publish.driver_name,
-                       .node_allocatable_mapping = node.config.publish.node_allocatable_mapping});
+  out->published = comes_with_memory(node.config)
+                       ? memory::combined_devices(out->inventory, device::cut_into_slices(machine.devices),
+                                                  device_options(node))
+                       : memory::separate_devices(out->inventory, device_options(node));
   return std::shared_ptr<const MemoryView>(std::move(out));
 }
 

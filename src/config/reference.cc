@@ -166,7 +166,8 @@ const std::vector<FieldDoc>& field_docs() {
        0,
        "",
        "`separate`",
-       "`separate`: memory devices of their own; `combined`: not in this release"},
+       "`separate`: memory devices of their own; `combined` (alpha): memory comes with the CPUs of one "
+       "device"},
       {"memory",
        "nodes",
        Type::kText,
