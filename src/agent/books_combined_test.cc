@@ -202,6 +202,22 @@ TEST_F(BooksCombined, IsAdoptedFromItsFilesAlone) {
   expect_nothing(books, "a");
 }
 
+// The kubelet ends such a claim where it ends CPUs, so its memory must not stay behind.
+TEST_F(BooksCombined, EndsWhereMemoryIsOffMeanwhile) {
+  {
+    Books books(node, machine, ops_);
+    ASSERT_TRUE(books.load().ok());
+    ASSERT_EQ(prepared(books, slot("a", 3, "512Mi")), "");
+  }
+  node.config.memory = {};
+  machine.memory = nullptr;
+  Books books(node, machine, ops_);
+  ASSERT_TRUE(books.load().ok());
+  EXPECT_EQ(prepared(books, order("b", 1)), "") << "nothing holds up CPUs";
+  for (const char* uid : {"a", "b"}) EXPECT_TRUE(books.unprepare({ClaimUid(uid)})[0].ok());
+  expect_nothing(books, "a");
+}
+
 TEST_F(BooksCombined, ClaimsFromBeforeAChangeOfTheModeStayUntilTheyEnd) {
   set_mode(MemoryMode::kSeparate);
   {

@@ -41,6 +41,7 @@ class MemoryTest : public SandboxTest {
     ASSERT_OK(node().stop_driver());
     ASSERT_OK(node().set_memory(section));
     ASSERT_NO_FATAL_FAILURE(start_and_wait());
+    ASSERT_OK(node().kubelet().wait_registered(kDriverName, std::chrono::seconds(10)));
   }
   // Each driver registers by itself.
   void wait_for(const std::vector<std::string>& drivers) {
