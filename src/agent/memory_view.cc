@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "agent/node.h"
+#include "agent/pod_cgroups.h"
 #include "base/file.h"
 #include "device/build.h"
 #include "memory/preflight.h"
@@ -26,8 +27,13 @@ Result<memory::Selection> selection_of(const config::Config::Memory& config) {
   return out;
 }
 
-Result<std::string> read_below(const std::filesystem::path& root, std::string_view file) {
-  return read_file(root / file);
+// Of the unified hierarchy, if memory can be served on it.
+Result<std::filesystem::path> cgroup_mount(const Node& node) {
+  const Result<std::string> mounts = read_file(node.files.root / "proc/self/mountinfo");
+  if (!mounts.ok()) return mounts.error();
+  const Result<std::string> mount = memory::find_cgroup_mount(*mounts);
+  if (!mount.ok()) return mount.error();
+  return node.files.root / std::filesystem::path(*mount).relative_path();
 }
 
 memory::DeviceOptions device_options(const Node& node) {
@@ -73,18 +79,24 @@ Status check_memory_settings(const Node& node, const Machine& machine) {
   return memory::check_reserved(selection->reserved, machine.memory->machine);
 }
 
+Result<PodCgroups> open_pod_cgroups(const Node& node) {
+  const Result<std::filesystem::path> mount = cgroup_mount(node);
+  if (!mount.ok()) return mount.error();
+  return PodCgroups::open(*mount);
+}
+
 Status check_memory(const Node& node, const Machine& machine) {
   if (!machine.memory) return ok_status();
   if (Status s = check_memory_settings(node, machine); !s.ok()) return s;
-  const Result<std::string> mounts = read_below(node.files.root, "proc/self/mountinfo");
-  if (!mounts.ok()) return mounts.error();
-  const Result<std::string> mount = memory::find_cgroup_mount(*mounts);
+  const Result<std::filesystem::path> mount = cgroup_mount(node);
   if (!mount.ok()) return mount.error();
+  if (node.config.memory.hugetlb == config::HugetlbEnforcement::kPod) {
+    if (const Result<PodCgroups> cgroups = open_pod_cgroups(node); !cgroups.ok()) return cgroups.error();
+  }
   const std::vector<memory::Span>& spans = machine.memory->inventory.spans;
   if (std::none_of(spans.begin(), spans.end(), [](const auto& s) { return s.kind.is_hugepages(); }))
     return ok_status();
-  const std::filesystem::path below = std::filesystem::path(*mount).relative_path();
-  const Result<std::string> controllers = read_below(node.files.root / below, "cgroup.controllers");
+  const Result<std::string> controllers = read_file(*mount / "cgroup.controllers");
   if (!controllers.ok()) return controllers.error();
   return memory::check_hugetlb(node.config.memory.hugetlb, *controllers);
 }

@@ -194,8 +194,8 @@ const std::vector<FieldDoc>& field_docs() {
        0,
        "",
        "`container`",
-       "hugepage limits of containers with hugepage claims: not set, set through the runtime; `pod`: not in "
-       "this release"},
+       "hugepage limits of containers with hugepage claims: not set, set through the runtime; `pod`: their "
+       "pods' limits, too, in the node's cgroup tree"},
       {"memory",
        "limitPolicy",
        Type::kWord,

@@ -267,8 +267,6 @@ Status check_memory(Settings& s, Config& c) {
     s.warnings.push_back({"Combined memory is alpha and may change in any release", s.memory_mode.name,
                           "use \"separate\" where that matters"});
   }
-  if (c.memory.hugetlb == HugetlbEnforcement::kPod)
-    return s.memory_hugetlb.refuse("is not in this release; use \"container\"");
   if (c.publish.driver_name == memory::kDriverName) {
     return s.driver_name.refuse(
         "is the name of the memory devices' driver, which memory.enabled turns on; choose another");
