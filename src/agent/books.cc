@@ -20,7 +20,7 @@ Books::Books(const Node& node, const Machine& machine, FileOps& ops)
       memory_cdi_(node.config.runtime.cdi_dir, cdi::kMemoryFiles, ops),
       ledger_(machine.managed, node.config.node.reserved_cpus, machine.topology.offline,
               picker_for(node_, machine)),
-      memory_{memory::Accounts(node.config.memory.mode)} {
+      memory_{.accounts = memory::Accounts(node.config.memory.mode), .mode = node.config.memory.mode} {
   if (machine.memory) set_memory(*machine.memory);
 }
 
@@ -158,7 +158,8 @@ void Books::confirm(const ClaimUid& uid) {
 
 bool Books::is_unprovable(const ClaimUid& uid) {
   const Locked lock(mutex_);
-  return unprovable_.contains(uid);
+  if (ledger_.claims().contains(uid) || !memory_.comes_with_cpus(uid)) return unprovable_.contains(uid);
+  return memory_.unprovable.contains(uid);
 }
 
 bool Books::has_unconfirmed() {
@@ -184,25 +185,27 @@ Status Books::save() {
   return s;
 }
 
-// Undoes what prepare() did in the ledger for these claims.
-void Books::give_back(const std::set<ClaimUid>& fresh, const std::map<ClaimUid, ledger::Claim>& before) {
+// Undoes what prepare() did for these claims.
+void Books::give_back(const Batch& batch) {
   const Locked lock(mutex_);
-  for (const ClaimUid& uid : fresh) ledger_.abort(uid);
-  for (const auto& [uid, claim] : before) (void)ledger_.adopt(uid, claim);  // what they held is free again
+  for (const ClaimUid& uid : batch.fresh) ledger_.abort(uid);
+  for (const auto& [uid, claim] : batch.before) (void)ledger_.adopt(uid, claim);  // it is free again
+  for (const ClaimUid& uid : batch.fresh_memory) memory_.accounts.abort(uid);
 }
 
-std::vector<Result<ledger::Claim>> Books::prepare(const std::vector<PrepareOrder>& orders) {
+std::vector<Result<ledger::Claim>> Books::prepare(const std::vector<PrepareOrder>& orders,
+                                                  const memory::FreePages* free_pages) {
   std::vector<const PrepareOrder*> distinct;
   std::map<ClaimUid, std::size_t> place;
   for (const PrepareOrder& order : orders) {
     if (place.emplace(order.uid, distinct.size()).second) distinct.push_back(&order);
   }
-  const std::vector<Result<ledger::Claim>> done = prepare_distinct(distinct);
+  const std::vector<Result<ledger::Claim>> done = prepare_distinct(distinct, free_pages);
   std::vector<Result<ledger::Claim>> out;
   out.reserve(orders.size());
   for (const PrepareOrder& order : orders) {
     const std::size_t at = place.at(order.uid);
-    if (order.requests == distinct[at]->requests) {
+    if (order.requests == distinct[at]->requests && order.memory == distinct[at]->memory) {
       out.push_back(done[at]);
     } else {
       out.push_back(make_error(Errc::kUnavailable,
@@ -213,35 +216,43 @@ std::vector<Result<ledger::Claim>> Books::prepare(const std::vector<PrepareOrder
   return out;
 }
 
-std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<const PrepareOrder*>& orders) {
-  const std::int64_t now = std::time(nullptr);
+Result<ledger::Claim> Books::hold_cpus(const PrepareOrder& order, Batch& batch) {
+  const auto known = ledger_.claims().find(order.uid);
+  std::optional<ledger::Claim> old;
+  if (known != ledger_.claims().end()) old = known->second;
+  if (!old && node_.config.memory.enabled) {
+    if (Status s = memory_.accounts.check_mode(); !s.ok()) return std::move(s).error();
+  }
+  Result<ledger::Claim> out = ledger_.prepare(order.uid, order.ns, order.name, order.requests);
+  if (!out.ok()) return out;
+  unconfirmed_.erase(order.uid);
+  if (!out->committed) {
+    out->prepared_at = ledger_.stamp(order.uid, std::time(nullptr));
+    batch.fresh.insert(order.uid);
+    if (old) batch.before.emplace(order.uid, *old);
+  }
+  batch.changed = batch.changed || !old || !(*old == *out);
+  return out;
+}
+
+std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<const PrepareOrder*>& orders,
+                                                           const memory::FreePages* free_pages) {
   std::vector<Result<ledger::Claim>> out;
   out.reserve(orders.size());
-  std::set<ClaimUid> fresh;
-  std::map<ClaimUid, ledger::Claim> before;  // of those that were held already
-  bool changed = save_owed_;
+  Batch batch;
+  batch.changed = save_owed_;
   {
     const Locked lock(mutex_);
-    for (const PrepareOrder* order : orders) {
-      const auto known = ledger_.claims().find(order->uid);
-      std::optional<ledger::Claim> old;
-      if (known != ledger_.claims().end()) old = known->second;
-      out.push_back(ledger_.prepare(order->uid, order->ns, order->name, order->requests));
-      if (!out.back().ok()) continue;
-      unconfirmed_.erase(order->uid);
-      if (!out.back()->committed) {
-        out.back()->prepared_at = ledger_.stamp(order->uid, now);
-        fresh.insert(order->uid);
-        if (old) before.emplace(order->uid, *old);
-      }
-      changed = changed || !old || !(*old == *out.back());
-    }
+    for (const PrepareOrder* order : orders) out.push_back(hold(*order, free_pages, batch));
   }
-  if (changed) {
+  const auto is_fresh = [&](const ClaimUid& uid) {
+    return batch.fresh.contains(uid) || batch.fresh_memory.contains(uid);
+  };
+  if (batch.changed) {
     if (Status s = save(); !s.ok()) {
-      give_back(fresh, before);
+      give_back(batch);
       for (std::size_t i = 0; i < orders.size(); ++i) {
-        if (!out[i].ok() || !fresh.contains(orders[i]->uid)) continue;
+        if (!out[i].ok() || !is_fresh(orders[i]->uid)) continue;
         out[i] = make_error(Errc::kUnavailable, "the state file cannot be written, nothing was prepared: {}",
                             s.error().text);
       }
@@ -250,23 +261,34 @@ std::vector<Result<ledger::Claim>> Books::prepare_distinct(const std::vector<con
   for (std::size_t i = 0; i < orders.size(); ++i) {
     if (!out[i].ok()) continue;
     const ClaimUid& uid = orders[i]->uid;
-    Status written = cdi_.write_claim(uid, out[i]->cpus);
+    Status written = rewrite_cdi(uid);
     if (written.ok()) {
       const Locked lock(mutex_);
       ledger_.commit(uid);
+      if (orders[i]->memory) memory_.accounts.commit(uid);
       continue;
     }
     // Picked anew, it has given up what its old file names, and others may have that by now.
-    const auto old = before.find(uid);
-    if (old != before.end() && old->second.cpus != out[i]->cpus) (void)cdi_.remove_claim(uid);
+    const auto old = batch.before.find(uid);
+    if (old != batch.before.end() && old->second.cpus != out[i]->cpus) (void)cdi_.remove_claim(uid);
     // A file that may be there counts: its claim stays held, and the next prepare or unprepare settles it.
-    if (fresh.contains(uid) && old == before.end() && !cdi_.may_have(uid)) {
+    if (is_fresh(uid) && old == batch.before.end() && !cdi_.may_have(uid) &&
+        (!batch.fresh_memory.contains(uid) || !memory_cdi_.may_have(uid) || memory_cdi_.remove(uid).ok())) {
       const Locked lock(mutex_);
       ledger_.abort(uid);
+      if (batch.fresh_memory.contains(uid)) memory_.accounts.abort(uid);
       save_owed_ = true;
     }
     out[i] = std::move(written).error().while_doing("writing the claim's CDI file");
   }
+  return out;
+}
+
+Holding Books::holding_of(const ClaimUid& uid) {
+  const Locked lock(mutex_);
+  Holding out;
+  if (const auto it = ledger_.claims().find(uid); it != ledger_.claims().end()) out.cpus = it->second;
+  if (memory_.comes_with_cpus(uid)) out.memory = memory_.accounts.claims().at(uid);
   return out;
 }
 
@@ -279,12 +301,15 @@ std::vector<Status> Books::unprepare(const std::vector<ClaimUid>& uids) {
       out.push_back(ok_status());
       continue;
     }
-    out.push_back(cdi_.remove_claim(uid));
+    const bool has_memory = with_memory([&](const MemoryBook& m) { return m.comes_with_cpus(uid); });
+    out.push_back(has_memory ? memory_cdi_.remove(uid) : ok_status());
+    if (out.back().ok()) out.back() = cdi_.remove_claim(uid);
     if (!out.back().ok()) continue;
     const Locked lock(mutex_);
     unconfirmed_.erase(uid);
     disputed_.erase(uid);
     changed = ledger_.release(uid) || changed;
+    if (has_memory) changed = memory_.accounts.release(uid) || changed;
   }
   // A failed save is owed, not an error: the claim is released, and a replay after a crash is harmless
   // (RULINGS 11).
@@ -292,12 +317,13 @@ std::vector<Status> Books::unprepare(const std::vector<ClaimUid>& uids) {
   return out;
 }
 
+// Memory first, as it is held first.
 Status Books::rewrite_cdi(const ClaimUid& uid) {
-  const CpuSet cpus = with_ledger([&](const ledger::Ledger& l) {
-    const auto it = l.claims().find(uid);
-    return it == l.claims().end() ? CpuSet() : it->second.cpus;
-  });
-  return cdi_.write_claim(uid, cpus);
+  const Holding held = holding_of(uid);
+  if (held.memory) {
+    if (Status s = rewrite_memory_cdi(uid); !s.ok()) return s;
+  }
+  return held.cpus ? cdi_.write_claim(uid, held.cpus->cpus) : ok_status();
 }
 
 std::vector<Error> Books::rewrite_missing_cdi() {

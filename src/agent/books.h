@@ -37,13 +37,23 @@ struct PrepareOrder {
   ClaimUid uid;
   std::string ns;
   std::string name;
-  std::vector<ledger::Request> requests;
+  std::vector<ledger::Request> requests;  // none: it takes memory alone
+  // In combined mode: all that it was allocated of this driver, of which the memory counts.
+  std::optional<memory::ClaimFacts> memory{};
 };
 
 struct MemoryOrder {
   ClaimUid uid;
   memory::ClaimFacts facts;
 };
+
+// A claim as the books have it; nothing: it holds none.
+struct Holding {
+  std::optional<ledger::Claim> cpus;
+  std::optional<memory::Claim> memory;  // that came with the CPUs' device
+};
+// One per result; those of memory alone have no CPUs.
+std::vector<ledger::Grant> grants_of(const Holding& held);
 
 // The memory half of the books. Where memory is off it only keeps what the state file has of it.
 struct MemoryBook {
@@ -53,6 +63,10 @@ struct MemoryBook {
   std::set<ClaimUid> unprovable{};                            // as Books::is_unprovable()
 
   std::vector<ClaimUid> claims_without_container() const;
+  // Its memory is of the CPUs' devices, and ends with them; without a device, as the configuration says.
+  bool comes_with_cpus(const ClaimUid& uid) const;
+
+  config::MemoryMode mode = config::MemoryMode::kSeparate;
 };
 
 class Books {
@@ -86,14 +100,18 @@ class Books {
   bool is_unprovable(const ClaimUid& uid);
 
   // One result per order, in order; one write of the state file for all of them. A claim that occurs twice is
-  // prepared once, and a second order for something else is to come again.
-  std::vector<Result<ledger::Claim>> prepare(const std::vector<PrepareOrder>& orders);
-  // CDI file first; a claim whose file cannot be removed stays held. One write of the state file for all.
+  // prepared once, and a second order for something else is to come again. Memory and CPUs of an order are
+  // both held or none; a claim of memory alone is answered without grants. `free_pages` as for
+  // prepare_memory().
+  std::vector<Result<ledger::Claim>> prepare(const std::vector<PrepareOrder>& orders,
+                                             const memory::FreePages* free_pages = nullptr);
+  Holding holding_of(const ClaimUid& uid);
+  // CDI files first; a claim whose file cannot be removed stays held. One write of the state file for all.
   std::vector<Status> unprepare(const std::vector<ClaimUid>& uids);
   // Writes the CDI files of all claims again that are missing, damaged or of other CPUs, but not of claims
   // that are disputed still. What failed comes back.
   std::vector<Error> rewrite_missing_cdi();
-  // The CDI file of one claim of the ledger, whatever is there.
+  // The CDI files of what holding_of() has, whatever is there.
   Status rewrite_cdi(const ClaimUid& uid);
   // The state file as the ledger is now.
   Status save();
@@ -140,10 +158,24 @@ class Books {
  private:
   Result<std::optional<State>> read_state(Loaded& out);
   Status write_state();
-  std::vector<Result<ledger::Claim>> prepare_distinct(const std::vector<const PrepareOrder*>& orders);
+  // What the orders of one write have changed.
+  struct Batch {
+    std::set<ClaimUid> fresh;
+    std::set<ClaimUid> fresh_memory;
+    std::map<ClaimUid, ledger::Claim> before;  // of those that were held already
+    bool changed = false;
+  };
+  std::vector<Result<ledger::Claim>> prepare_distinct(const std::vector<const PrepareOrder*>& orders,
+                                                      const memory::FreePages* free_pages);
+  Result<ledger::Claim> hold(const PrepareOrder& order, const memory::FreePages* free_pages, Batch& batch)
+      DRACPU_REQUIRES(mutex_);
+  Result<ledger::Claim> hold_cpus(const PrepareOrder& order, Batch& batch) DRACPU_REQUIRES(mutex_);
+  Result<memory::Claim> hold_memory(const ClaimUid& uid, const memory::ClaimFacts& facts,
+                                    const memory::FreePages* free_pages, Batch& batch)
+      DRACPU_REQUIRES(mutex_);
   Status load_memory(std::map<ClaimUid, memory::Claim> own, Loaded& out);
   void adopt_memory_files(const std::vector<cdi::FileEntry>& files, Loaded& out) DRACPU_REQUIRES(mutex_);
-  void give_back(const std::set<ClaimUid>& fresh, const std::map<ClaimUid, ledger::Claim>& before);
+  void give_back(const Batch& batch);
 
   const Node& node_;
   std::string boot_id_;

@@ -36,6 +36,27 @@ std::vector<ClaimUid> MemoryBook::claims_without_container() const {
   return out;
 }
 
+bool MemoryBook::comes_with_cpus(const ClaimUid& uid) const {
+  const auto it = accounts.claims().find(uid);
+  return it != accounts.claims().end() &&
+         memory::mode_of(it->second).value_or(mode) == config::MemoryMode::kCombined;
+}
+
+std::vector<ledger::Grant> grants_of(const Holding& held) {
+  std::vector<ledger::Grant> out;
+  if (held.cpus) out = held.cpus->grants;
+  if (!held.memory) return out;
+  for (const memory::Grant& m : held.memory->grants) {
+    ledger::Grant alone{m.request, m.pool, m.device, m.share_id, 0};
+    const auto is_same = [&](ledger::Grant g) {
+      g.cpus = 0;
+      return g == alone;
+    };
+    if (std::none_of(out.begin(), out.end(), is_same)) out.push_back(std::move(alone));
+  }
+  return out;
+}
+
 void Books::set_memory(const MemoryView& view) {
   const Locked lock(mutex_);
   memory_.accounts.set_offers(view.published.offers);
@@ -104,30 +125,68 @@ void Books::adopt_memory_files(const std::vector<cdi::FileEntry>& files, Loaded&
   }
 }
 
+Result<memory::Claim> Books::hold_memory(const ClaimUid& uid, const memory::ClaimFacts& facts,
+                                         const memory::FreePages* free_pages, Batch& batch) {
+  const auto known = memory_.accounts.claims().find(uid);
+  std::optional<memory::Claim> old;
+  if (known != memory_.accounts.claims().end()) old = known->second;
+  Result<memory::Claim> out = memory_.accounts.prepare(uid, facts, free_pages);
+  if (!out.ok() || out->grants.empty()) return out;
+  if (!out->committed) batch.fresh_memory.insert(uid);
+  batch.changed = batch.changed || !old || !(*old == *out);
+  return out;
+}
+
+// Combined mode: memory first, then CPUs; what the one has taken is given back if the other cannot be had.
+Result<ledger::Claim> Books::hold(const PrepareOrder& order, const memory::FreePages* free_pages,
+                                  Batch& batch) {
+  const auto memory = memory_.accounts.claims().find(order.uid);
+  const bool has_memory = memory != memory_.accounts.claims().end();
+  // A claim from before the mode was changed has its memory from the other driver name.
+  const bool is_elsewhere = has_memory && memory::mode_of(memory->second) == config::MemoryMode::kSeparate &&
+                            order.memory && !memory::asks_for_memory(*order.memory);
+  if (!order.memory || is_elsewhere) return hold_cpus(order, batch);
+  const auto cpus = ledger_.claims().find(order.uid);
+  const bool has_cpus = cpus != ledger_.claims().end();
+  const bool wants_cpus = !order.requests.empty();
+  // A half that was adopted from its file alone may lack the other.
+  const bool is_complete = (has_cpus && !cpus->second.grants.empty()) ||
+                           (has_memory && memory::mode_of(memory->second).has_value());
+  const bool changed = batch.changed;
+  const Result<memory::Claim> held = hold_memory(order.uid, *order.memory, free_pages, batch);
+  if (!held.ok()) return held.error();
+  const bool is_another = (has_cpus && !wants_cpus) ||
+                          (is_complete && (has_cpus != wants_cpus || has_memory == held->grants.empty()));
+  Result<ledger::Claim> out = ledger::Claim();  // as of memory alone
+  if (is_another) {
+    out = memory::prepared_differently(order.ns + "/" + order.name);
+  } else if (wants_cpus) {
+    out = hold_cpus(order, batch);
+  }
+  if (!out.ok() && !has_memory) {
+    memory_.accounts.abort(order.uid);
+    batch.fresh_memory.erase(order.uid);
+    batch.changed = changed;
+  }
+  return out;
+}
+
 std::vector<Result<memory::Claim>> Books::prepare_memory(const std::vector<MemoryOrder>& orders,
                                                          const memory::FreePages* free_pages) {
   std::vector<Result<memory::Claim>> out;
   out.reserve(orders.size());
-  std::set<ClaimUid> fresh;
-  bool changed = save_owed_;
+  Batch batch;
+  batch.changed = save_owed_;
   {
     const Locked lock(mutex_);
-    for (const MemoryOrder& order : orders) {
-      const auto known = memory_.accounts.claims().find(order.uid);
-      std::optional<memory::Claim> old;
-      if (known != memory_.accounts.claims().end()) old = known->second;
-      out.push_back(memory_.accounts.prepare(order.uid, order.facts, free_pages));
-      if (!out.back().ok() || out.back()->grants.empty()) continue;
-      if (!out.back()->committed) fresh.insert(order.uid);
-      changed = changed || !old || !(*old == *out.back());
-    }
+    for (const MemoryOrder& order : orders)
+      out.push_back(hold_memory(order.uid, order.facts, free_pages, batch));
   }
-  if (changed) {
+  if (batch.changed) {
     if (Status s = save(); !s.ok()) {
-      const Locked lock(mutex_);
+      give_back(batch);
       for (std::size_t i = 0; i < orders.size(); ++i) {
-        if (!out[i].ok() || !fresh.contains(orders[i].uid)) continue;
-        memory_.accounts.abort(orders[i].uid);
+        if (!out[i].ok() || !batch.fresh_memory.contains(orders[i].uid)) continue;
         out[i] = make_error(Errc::kUnavailable, "the state file cannot be written, nothing was prepared: {}",
                             s.error().text);
       }
@@ -143,7 +202,7 @@ std::vector<Result<memory::Claim>> Books::prepare_memory(const std::vector<Memor
       continue;
     }
     // A file that may be there counts: its claim stays held, and the next prepare or unprepare settles it.
-    if (fresh.contains(uid) && !memory_cdi_.may_have(uid)) {
+    if (batch.fresh_memory.contains(uid) && !memory_cdi_.may_have(uid)) {
       const Locked lock(mutex_);
       memory_.accounts.abort(uid);
       save_owed_ = true;

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "agent/books.h"
+#include "agent/test_files.h"
 #include "agent/test_node.h"
 #include "config/load.h"
 #include "memory/environment.h"
@@ -20,28 +21,6 @@ using memory::Kind;
 
 constexpr Bytes kMi{std::uint64_t{1} << 20U};
 constexpr Bytes kPage{std::uint64_t{2} << 20U};
-
-class FaultyFiles final : public FileOps {
- public:
-  std::string fail_on;
-
-  Status write_and_sync(const std::filesystem::path& p, std::string_view d, mode_t m) override {
-    return bad(p) ? failure() : real_file_ops().write_and_sync(p, d, m);
-  }
-  Status rename(const std::filesystem::path& a, const std::filesystem::path& b) override {
-    return bad(b) ? failure() : real_file_ops().rename(a, b);
-  }
-  Status remove(const std::filesystem::path& p) override {
-    return bad(p) ? failure() : real_file_ops().remove(p);
-  }
-  Status sync_dir(const std::filesystem::path& d) override { return real_file_ops().sync_dir(d); }
-
- private:
-  bool bad(const std::filesystem::path& p) const {
-    return !fail_on.empty() && p.string().find(fail_on) != std::string::npos;
-  }
-  static Status failure() { return make_error(Errc::kUnavailable, "no space left on device"); }
-};
 
 class BooksMemory : public ::testing::Test, protected TestNode {
  protected:

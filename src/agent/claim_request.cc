@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "agent/opaque_config.h"
 #include "config/load.h"
 #include "device/build.h"
+#include "memory/accounts.h"
 
 namespace dracpu::agent {
 namespace {
@@ -17,8 +20,10 @@ using config::Allocator;
 using config::DeviceMode;
 using config::GroupBy;
 
-// The amount of CPUs that a result takes of its device: the qualified key wins over the plain one.
-Result<std::size_t> amount_of(const kube::AllocationResult& result, const std::string& driver) {
+// The amount of CPUs that a result takes of its device: the qualified key wins over the plain one. Zero is an
+// amount where the result takes memory.
+Result<std::size_t> amount_of(const kube::AllocationResult& result, const std::string& driver,
+                              bool has_memory) {
   const std::string qualified = device::cpu_capacity_name(driver);
   auto it = result.consumed_capacity.find(qualified);
   if (it == result.consumed_capacity.end()) it = result.consumed_capacity.find("cpu");
@@ -30,10 +35,12 @@ Result<std::size_t> amount_of(const kube::AllocationResult& result, const std::s
         result.device, qualified);
   }
   const kube::Quantity& amount = it->second;
-  if (amount <= kube::Quantity(0)) {
+  const bool is_memory_alone =
+      has_memory && amount == kube::Quantity(0) && memory::asks_for_memory(result.consumed_capacity);
+  if (amount <= kube::Quantity(0) && !is_memory_alone) {
     return make_error(Errc::kInvalidInput,
-                      "consumed capacity \"{}\" of device \"{}\" is {}; it must be positive", it->first,
-                      result.device, amount.to_string());
+                      "consumed capacity \"{}\" of device \"{}\" is {}; it must be positive{}", it->first,
+                      result.device, amount.to_string(), has_memory ? ", or memory be asked for" : "");
   }
   const std::optional<std::int64_t> whole = amount.to_int64();
   if (!whole) {
@@ -177,8 +184,13 @@ Result<ledger::Request> request_of(const kube::Claim& claim, const kube::Allocat
         "allocator cpumanager",
         result.request, context.driver);
   }
-  Result<std::size_t> cpus = amount_of(result, context.driver);
+  Result<std::size_t> cpus = amount_of(result, context.driver, context.has_memory);
   if (!cpus.ok()) return std::move(cpus).error();
+  if (*cpus == 0 && !configs_for(claim, result.request, context.driver).empty()) {
+    return make_error(Errc::kInvalidInput,
+                      "request \"{}\" carries an opaque configuration for {}, and takes no CPU",
+                      result.request, context.driver);
+  }
   out.cpus = *cpus;
   return out;
 }
@@ -186,8 +198,13 @@ Result<ledger::Request> request_of(const kube::Claim& claim, const kube::Allocat
 }  // namespace
 
 ClaimContext claim_context(const Node& node, const Machine& machine) {
-  return {node.config.publish.driver_name, node.name, node.config.cpu, &machine.devices, machine.managed,
-          node.config.node.reserved_cpus};
+  return {node.config.publish.driver_name,
+          node.name,
+          node.config.cpu,
+          &machine.devices,
+          machine.managed,
+          node.config.node.reserved_cpus,
+          comes_with_memory(node.config)};
 }
 
 Result<std::vector<ledger::Request>> requests_of(const kube::Claim& claim, const ClaimUid& uid,
@@ -204,7 +221,7 @@ Result<std::vector<ledger::Request>> requests_of(const kube::Claim& claim, const
     if (result.driver != context.driver) continue;
     Result<ledger::Request> request = request_of(claim, result, context);
     if (!request.ok()) return std::move(request).error();
-    out.push_back(*std::move(request));
+    if (request->cpus > 0) out.push_back(*std::move(request));
   }
   if (context.cpu.devices == DeviceMode::kGrouped && context.cpu.allocator == Allocator::kExternal) {
     if (Status s = add_chosen_cpus(claim, context, out); !s.ok()) return std::move(s).error();
@@ -215,16 +232,14 @@ Result<std::vector<ledger::Request>> requests_of(const kube::Claim& claim, const
 bool is_what_was_granted(const kube::Claim& claim, const std::string& driver,
                          const std::vector<ledger::Grant>& grants) {
   if (!claim.allocation || grants.empty()) return false;
-  auto grant = grants.begin();
+  using Row = std::tuple<std::string, std::string, std::string, std::optional<std::string>>;
+  std::multiset<Row> granted;
+  for (const ledger::Grant& g : grants) granted.emplace(g.request, g.pool, g.device, g.share_id);
+  std::multiset<Row> named;
   for (const kube::AllocationResult& r : claim.allocation->results) {
-    if (r.driver != driver) continue;
-    if (grant == grants.end() || grant->request != r.request || grant->pool != r.pool ||
-        grant->device != r.device || grant->share_id != r.share_id) {
-      return false;
-    }
-    ++grant;
+    if (r.driver == driver) named.emplace(r.request, r.pool, r.device, r.share_id);
   }
-  return grant == grants.end();
+  return granted == named;
 }
 
 std::optional<RootMatch> root_match(const kube::Claim& claim, const std::string& driver) {

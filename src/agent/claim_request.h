@@ -37,12 +37,13 @@ struct ClaimContext {
   const std::vector<device::Device>* devices = nullptr;  // of the machine as it is now
   CpuSet managed;                                        // the same
   CpuSet reserved;
+  bool has_memory = false;  // the devices carry memory, too
 };
 
 // Refers to the machine's devices.
 ClaimContext claim_context(const Node& node, const Machine& machine);
 
-// `uid` is the one that the kubelet named.
+// `uid` is the one that the kubelet named. A result without CPUs is left out if it takes memory.
 Result<std::vector<ledger::Request>> requests_of(const kube::Claim& claim, const ClaimUid& uid,
                                                  const ClaimContext& context);
 
@@ -52,7 +53,7 @@ struct RootMatch {
   kube::DeviceName other;
   std::vector<std::string> requests;
 };
-// The results of this driver in the allocation are those that were granted.
+// The results of this driver in the allocation are those that were granted, in any order.
 bool is_what_was_granted(const kube::Claim& claim, const std::string& driver,
                          const std::vector<ledger::Grant>& grants);
 

@@ -35,8 +35,9 @@ class ClaimRequestTest : public ::testing::Test {
     claim_.allocation->results.push_back(std::move(r));
   }
   Result<std::vector<ledger::Request>> get(const std::string& uid = "u1") {
-    return requests_of(claim_, ClaimUid(uid),
-                       {"dra.cpu", "node1", mode_, &devices_, CpuSet{0, 1, 2, 3, 4, 5, 6, 7}, CpuSet{0}});
+    return requests_of(
+        claim_, ClaimUid(uid),
+        {"dra.cpu", "node1", mode_, &devices_, CpuSet{0, 1, 2, 3, 4, 5, 6, 7}, CpuSet{0}, has_memory_});
   }
   void expect_refused(Errc code, std::initializer_list<const char*> words, const std::string& uid = "u1") {
     const Result<std::vector<ledger::Request>> got = get(uid);
@@ -64,6 +65,7 @@ class ClaimRequestTest : public ::testing::Test {
   }
 
   config::Config::Cpu mode_;
+  bool has_memory_ = false;
   std::vector<device::Device> devices_;
   kube::Claim claim_;
 };
@@ -237,6 +239,38 @@ TEST_F(ClaimRequestTest, MachineGroupingWantsOneDevicePerRequest) {
   EXPECT_TRUE(get().ok()) << "only the alternative that was chosen counts";
   claim_.requests[0].first_available[1].count = 3;
   expect_refused(Errc::kInvalidInput, {"subrequest \"b\"", "is 3", "at most 1"});
+}
+
+TEST_F(ClaimRequestTest, ZeroCpusAreServedWithMemoryAlone) {
+  const auto take = [&](const std::string& key, const std::string& amount) {
+    claim_.allocation->results.back().consumed_capacity.emplace(key, kube::Quantity::parse(amount).value());
+  };
+  add("cpudevnuma000", "0", "a");
+  expect_refused(Errc::kInvalidInput, {"is 0; it must be positive"});
+  take("dra.memory/memory", "4Gi");
+  expect_refused(Errc::kInvalidInput, {"is 0; it must be positive"});
+  has_memory_ = true;
+  add("cpudevnuma001", "2", "b");
+  const auto got = get();
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  ASSERT_EQ(got->size(), 1U) << "the other takes no CPUs";
+  EXPECT_EQ((*got)[0].request, "b");
+  EXPECT_TRUE(is_what_was_granted(
+      claim_, "dra.cpu",
+      {{"b", "node1", "cpudevnuma001", std::nullopt, 2}, {"a", "node1", "cpudevnuma000", std::nullopt, 0}}));
+  EXPECT_FALSE(is_what_was_granted(claim_, "dra.cpu", {{"b", "node1", "cpudevnuma001", std::nullopt, 2}}));
+  mode_.allocator = config::Allocator::kExternal;
+  configure(chosen("4-5"));
+  expect_refused(Errc::kInvalidInput, {"request \"a\"", "takes no CPU"});
+  mode_.allocator = config::Allocator::kCpuManager;
+  claim_.allocation->config.clear();
+  add("cpudevnuma001", "0", "c");
+  take("dra.memory/memory", "0");
+  expect_refused(Errc::kInvalidInput, {"is 0; it must be positive, or memory be asked for"});
+  claim_.allocation->results.back().consumed_capacity.clear();
+  take("dra.cpu/cpu", "-1");
+  take("dra.memory/memory", "1Gi");
+  expect_refused(Errc::kInvalidInput, {"is -1"});
 }
 
 TEST_F(ClaimRequestTest, AnIndividualDeviceIsOneCpuAndReadsNoConfiguration) {

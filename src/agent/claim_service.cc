@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "agent/memory_service.h"
+#include "cdi/claim_files.h"
 #include "cdi/directory.h"
 #include "observe/log.h"
 
@@ -32,6 +34,7 @@ struct ClaimService::Call {
   std::vector<std::optional<Result<kube::Claim>>> read;
   std::vector<std::optional<RootMatch>> matches;  // of each claim
   std::vector<std::vector<std::string>> roots;    // of the device that it was matched with
+  std::set<ClaimUid> with_memory;                 // claims that ask for memory, too
   std::atomic<std::size_t> missing{0};
   kubelet::PrepareResults results;
   std::function<void(kubelet::PrepareResults)> done;
@@ -61,8 +64,11 @@ ClaimService::ClaimService(const Node& node, std::shared_ptr<const Machine> mach
   update_gauges();
   worker_.post([this] {
     std::set<ClaimUid> held;
-    books_.with_ledger([&](const ledger::Ledger& l) {
+    books_.with_both([&](const ledger::Ledger& l, const MemoryBook& m) {
       for (const auto& [uid, claim] : l.claims()) held.insert(uid);
+      for (const auto& [uid, claim] : m.accounts.claims()) {
+        if (m.comes_with_cpus(uid)) held.insert(uid);
+      }
     });
     metadata_.sweep(held);
   });
@@ -131,13 +137,15 @@ void ClaimService::claim_ready(const std::shared_ptr<Call>& call) {
   worker_.post([this] { drain(); });
 }
 
-std::vector<kubelet::PreparedDevice> ClaimService::answer(const ClaimUid& uid, const ledger::Claim& claim,
+std::vector<kubelet::PreparedDevice> ClaimService::answer(const ClaimUid& uid, const Holding& held,
                                                           std::map<std::string, std::string> metadata) {
+  std::vector<std::string> ids;
+  if (held.cpus) ids.push_back(cdi::device_id(uid));
+  if (held.memory) ids.push_back(cdi::device_id(cdi::kMemoryFiles, uid));
   std::vector<kubelet::PreparedDevice> out;
-  out.reserve(claim.grants.size());
-  for (const ledger::Grant& g : claim.grants) {
+  for (const ledger::Grant& g : grants_of(held)) {
     const std::string request(kube::base_request(g.request));
-    kubelet::PreparedDevice device{{request}, g.pool, g.device, {cdi::device_id(uid)}, g.share_id};
+    kubelet::PreparedDevice device{{request}, g.pool, g.device, ids, g.share_id};
     // The file of a request is mounted once, by its first device.
     if (auto file = metadata.extract(request)) device.cdi_device_ids.push_back(std::move(file.mapped()));
     out.push_back(std::move(device));
@@ -146,18 +154,20 @@ std::vector<kubelet::PreparedDevice> ClaimService::answer(const ClaimUid& uid, c
 }
 
 Result<std::vector<kubelet::PreparedDevice>> ClaimService::answer_again(const ClaimUid& uid,
-                                                                        const ledger::Claim& claim) {
+                                                                        const Holding& held) {
   if (Status s = books_.rewrite_cdi(uid); !s.ok())
     return std::move(s).error().while_doing("writing the claim's CDI file");
-  return answer(uid, claim, metadata_.existing(uid, claim.grants));
+  return answer(uid, held, metadata_.existing(uid, grants_of(held)));
 }
 
-std::optional<ledger::Claim> ClaimService::prepared(const ClaimUid& uid) const {
-  return books_.with_ledger([&](const ledger::Ledger& l) {
-    const auto it = l.claims().find(uid);
-    const bool complete = it != l.claims().end() && it->second.committed && !it->second.grants.empty();
-    return complete ? std::optional<ledger::Claim>(it->second) : std::nullopt;
-  });
+std::optional<Holding> ClaimService::prepared(const ClaimUid& uid) const {
+  Holding held = books_.holding_of(uid);
+  // An adopted claim does not know its devices.
+  const bool is_complete =
+      (held.cpus || held.memory) && (!held.cpus || (held.cpus->committed && !held.cpus->grants.empty())) &&
+      (!held.memory || (held.memory->committed && memory::mode_of(*held.memory).has_value()));
+  if (!is_complete) return std::nullopt;
+  return held;
 }
 
 void ClaimService::drain() {
@@ -167,6 +177,7 @@ void ClaimService::drain() {
     calls.swap(ready_);
   }
   const Status allowed = hooks_.may_prepare();
+  FreePagesReader free(node_);
   std::vector<PrepareOrder> orders;
   std::vector<Place> places;
   for (const std::shared_ptr<Call>& call : calls) {
@@ -176,48 +187,62 @@ void ClaimService::drain() {
         call->results.emplace(ref.uid, allowed.error());
         continue;
       }
-      Result<kube::Claim>& read = *call->read[i];
-      if (!read.ok()) {
-        // The API server is away: a claim that is prepared already is answered from the books.
-        const std::optional<ledger::Claim> known = prepared(ref.uid);
-        if (read.error().code == Errc::kUnavailable && known) {
-          call->results.emplace(ref.uid, answer_again(ref.uid, *known));
-        } else {
-          call->results.emplace(
-              ref.uid, Error(read.error()).while_doing(fmt::format("reading claim {}", full_name(ref))));
-        }
-        continue;
-      }
-      Result<std::vector<ledger::Request>> requests = requests_of(*read, ref.uid, context_);
-      if (requests.ok() && call->matches[i]) {
-        const std::vector<std::string>& matched = call->matches[i]->requests;
-        for (ledger::Request& r : *requests) {
-          if (std::find(matched.begin(), matched.end(), r.request) != matched.end())
-            r.near = near_cpus(call->roots[i]);
-        }
-      }
-      if (!requests.ok()) {
-        // Prepared under another configuration or machine, say under devices that are published no more: it
-        // keeps what it has (RULINGS 7).
-        const std::optional<ledger::Claim> known = prepared(ref.uid);
-        if (known && read->uid == ref.uid &&
-            is_what_was_granted(*read, node_.config.publish.driver_name, known->grants)) {
-          log_info(2, "Claim keeps what it was granted before",
-                   {{"opID", call->op}, {"claim", full_name(ref)}, {"err", requests.error().text}});
-          call->results.emplace(ref.uid, answer_again(ref.uid, *known));
-          continue;
-        }
-        call->results.emplace(ref.uid, std::move(requests).error());
-      } else if (requests->empty()) {
-        call->results.emplace(ref.uid, std::vector<kubelet::PreparedDevice>{});
-      } else {
-        orders.push_back({ref.uid, ref.ns, ref.name, *std::move(requests)});
-        places.push_back({call.get(), &ref, read->pod_claim_name});
+      if (std::optional<PrepareOrder> order = order_of(*call, i, free)) {
+        orders.push_back(*std::move(order));
+        places.push_back({call.get(), &ref, (*call->read[i])->pod_claim_name});
       }
     }
   }
-  if (!orders.empty()) prepare_orders(orders, places);
+  if (!orders.empty()) prepare_orders(orders, places, free.pages());
   for (const std::shared_ptr<Call>& call : calls) finish(*call);
+}
+
+std::optional<PrepareOrder> ClaimService::order_of(Call& call, std::size_t index, FreePagesReader& free) {
+  const kubelet::ClaimRef& ref = call.claims[index];
+  const auto answered = [&](Result<std::vector<kubelet::PreparedDevice>> result) {
+    call.results.emplace(ref.uid, std::move(result));
+    return std::nullopt;
+  };
+  const Result<kube::Claim>& read = *call.read[index];
+  if (!read.ok()) {
+    // The API server is away: a claim that is prepared already is answered from the books.
+    const std::optional<Holding> known = prepared(ref.uid);
+    if (read.error().code == Errc::kUnavailable && known) return answered(answer_again(ref.uid, *known));
+    return answered(Error(read.error()).while_doing(fmt::format("reading claim {}", full_name(ref))));
+  }
+  const std::string& driver = node_.config.publish.driver_name;
+  Result<std::vector<ledger::Request>> requests = requests_of(*read, ref.uid, context_);
+  if (!requests.ok()) {
+    // Prepared under another configuration or machine, say under devices that are published no more: it
+    // keeps what it has (RULINGS 7).
+    const std::optional<Holding> known = prepared(ref.uid);
+    if (known && read->uid == ref.uid && is_what_was_granted(*read, driver, grants_of(*known))) {
+      log_info(2, "Claim keeps what it was granted before",
+               {{"opID", call.op}, {"claim", full_name(ref)}, {"err", requests.error().text}});
+      return answered(answer_again(ref.uid, *known));
+    }
+    return answered(std::move(requests).error());
+  }
+  if (call.matches[index]) {
+    const std::vector<std::string>& matched = call.matches[index]->requests;
+    for (ledger::Request& r : *requests) {
+      if (std::find(matched.begin(), matched.end(), r.request) != matched.end())
+        r.near = near_cpus(call.roots[index]);
+    }
+  }
+  PrepareOrder out{ref.uid, ref.ns, ref.name, *std::move(requests)};
+  if (context_.has_memory) {
+    Result<memory::ClaimFacts> facts = memory_facts(*read, ref.uid, driver, node_.name);
+    if (!facts.ok()) return answered(std::move(facts).error());
+    if (memory::asks_for_memory(*facts)) {
+      call.with_memory.insert(ref.uid);
+      if (Status s = free.read(); !s.ok()) return answered(std::move(s).error());
+    }
+    out.memory = *std::move(facts);
+  }
+  if (out.requests.empty() && !call.with_memory.contains(ref.uid))
+    return answered(std::vector<kubelet::PreparedDevice>{});
+  return out;
 }
 
 CpuSet ClaimService::near_cpus(const std::vector<std::string>& roots) const {
@@ -228,8 +253,9 @@ CpuSet ClaimService::near_cpus(const std::vector<std::string>& roots) const {
   return out;
 }
 
-void ClaimService::prepare_orders(const std::vector<PrepareOrder>& orders, const std::vector<Place>& places) {
-  std::vector<Result<ledger::Claim>> prepared = books_.prepare(orders);
+void ClaimService::prepare_orders(const std::vector<PrepareOrder>& orders, const std::vector<Place>& places,
+                                  const memory::FreePages* free) {
+  std::vector<Result<ledger::Claim>> prepared = books_.prepare(orders, free);
   for (std::size_t i = 0; i < orders.size(); ++i) {
     const PrepareOrder& order = orders[i];
     const Place& place = places[i];
@@ -237,18 +263,29 @@ void ClaimService::prepare_orders(const std::vector<PrepareOrder>& orders, const
       place.call->results.emplace(order.uid, std::move(prepared[i]).error());
       continue;
     }
-    const ledger::Claim& claim = *prepared[i];
-    if (!claim.committed) metrics_.claim_allocated_cpus.observe(static_cast<double>(claim.cpus.size()));
-    log_info(2, "Claim prepared",
-             {{"opID", place.call->op},
-              {"claim", full_name(*place.ref)},
-              {"claimUID", order.uid.get()},
-              {"device", claim.grants.front().device},
-              {"cpus", claim.cpus.to_string()}});
+    const Holding held = books_.holding_of(order.uid);
+    const std::vector<ledger::Grant> grants = grants_of(held);
+    if (!order.requests.empty()) {
+      const ledger::Claim& claim = *prepared[i];
+      if (!claim.committed) metrics_.claim_allocated_cpus.observe(static_cast<double>(claim.cpus.size()));
+      log_info(2, "Claim prepared",
+               {{"opID", place.call->op},
+                {"claim", full_name(*place.ref)},
+                {"claimUID", order.uid.get()},
+                {"device", claim.grants.front().device},
+                {"cpus", claim.cpus.to_string()}});
+    }
+    if (held.memory) {
+      log_info(2, "Memory claim prepared",
+               {{"opID", place.call->op},
+                {"claim", full_name(*place.ref)},
+                {"claimUID", order.uid.get()},
+                {"amounts", amounts_text(*held.memory)}});
+    }
     place.call->results.emplace(
-        order.uid, answer(order.uid, claim,
+        order.uid, answer(order.uid, held,
                           metadata_.write(machine_->devices,
-                                          {order.uid, order.ns, order.name, place.pod_claim}, claim.grants)));
+                                          {order.uid, order.ns, order.name, place.pod_claim}, grants)));
   }
   update_gauges();
 }
@@ -281,8 +318,13 @@ void ClaimService::finish(Call& call) {
     }
   }
   const auto took = Deadline::Clock::now() - call.begun;
-  for (std::size_t i = 0; i < call.claims.size(); ++i)
+  for (const kubelet::ClaimRef& ref : call.claims) {
     metrics_.prepare_claim_duration_seconds.observe(seconds(took));
+    if (!call.with_memory.contains(ref.uid)) continue;
+    metrics_.memory->prepare_claims_total.inc(call.results.at(ref.uid).ok() ? observe::Outcome::kSuccess
+                                                                            : observe::Outcome::kError);
+    metrics_.memory->prepare_claim_duration_seconds.observe(seconds(took));
+  }
   log_info(4, "Prepare ends",
            {{"opID", call.op},
             {"claims", call.claims.size()},
@@ -301,6 +343,10 @@ void ClaimService::unprepare(std::vector<kubelet::ClaimRef> claims, Deadline /*d
       uids.push_back(ref.uid);
       refs.push_back(&ref);
     }
+    std::set<ClaimUid> with_memory;
+    for (const ClaimUid& uid : uids) {
+      if (metrics_.memory && books_.holding_of(uid).memory) with_memory.insert(uid);
+    }
     std::vector<Status> ended = books_.unprepare(uids);
     for (std::size_t i = 0; i < uids.size(); ++i) {
       if (ended[i].ok()) ended[i] = metadata_.remove(uids[i], refs[i]->ns, refs[i]->name);
@@ -309,6 +355,10 @@ void ClaimService::unprepare(std::vector<kubelet::ClaimRef> claims, Deadline /*d
     for (std::size_t i = 0; i < uids.size(); ++i) {
       metrics_.unprepare_claims_total.inc(ended[i].ok() ? observe::Outcome::kSuccess
                                                         : observe::Outcome::kError);
+      if (with_memory.contains(uids[i])) {
+        metrics_.memory->unprepare_claims_total.inc(ended[i].ok() ? observe::Outcome::kSuccess
+                                                                  : observe::Outcome::kError);
+      }
       metrics_.unprepare_claim_duration_seconds.observe(seconds(Deadline::Clock::now() - begun));
       if (ended[i].ok()) {
         log_info(2, "Claim released", {{"opID", op}, {"claimUID", uids[i].get()}});
@@ -330,30 +380,34 @@ void ClaimService::on_registration(bool registered, const std::string& error) {
   hooks_.registration(registered, error);
 }
 
-void ClaimService::collect_lost_claims() {
-  struct Candidate {
-    ClaimUid uid;
-    std::string ns;
-    std::string name;
-  };
-  std::vector<Candidate> candidates;
-  std::vector<ClaimUid> nameless;
-  books_.with_ledger([&](const ledger::Ledger& l) {
+std::vector<ClaimService::Lost> ClaimService::lost_claims() const {
+  std::vector<Lost> out;
+  books_.with_both([&](const ledger::Ledger& l, const MemoryBook& m) {
     for (const ClaimUid& uid : l.claims_without_container()) {
       const ledger::Claim& claim = l.claims().at(uid);
-      // Claims adopted from an older driver's CDI file have no name until they are prepared again.
-      if (claim.name.empty()) {
-        nameless.push_back(uid);
-      } else {
-        candidates.push_back({uid, claim.ns, claim.name});
-      }
+      out.push_back({uid, claim.ns, claim.name});
+    }
+    // Of memory alone. Where memory is off its containers are not known.
+    if (!node_.config.memory.enabled) return;
+    for (const ClaimUid& uid : m.claims_without_container()) {
+      if (!m.comes_with_cpus(uid) || l.claims().contains(uid)) continue;
+      const memory::Claim& claim = m.accounts.claims().at(uid);
+      out.push_back({uid, claim.ns, claim.name});
     }
   });
+  return out;
+}
+
+void ClaimService::collect_lost_claims() {
+  const std::vector<Lost> lost = lost_claims();
   const bool is_synchronized = hooks_.may_prepare().ok();
-  for (const ClaimUid& uid : nameless) {
-    if (is_synchronized && books_.is_unprovable(uid)) release_lost(uid, kEndedElsewhere);
+  for (const Lost& c : lost) {
+    // Claims adopted from an older driver's CDI file have no name until they are prepared again.
+    if (c.name.empty() && is_synchronized && books_.is_unprovable(c.uid))
+      release_lost(c.uid, kEndedElsewhere);
   }
-  for (const Candidate& c : candidates) {
+  for (const Lost& c : lost) {
+    if (c.name.empty()) continue;
     reader_(c.ns, c.name, Deadline::after(kClaimLookupLimit), [this, c](Result<kube::Claim> claim) {
       if (!claim.ok() && claim.error().code != Errc::kNotFound) return;  // unreachable: kept
       std::optional<std::string> why = why_lost(claim, c.uid);
@@ -366,16 +420,12 @@ void ClaimService::collect_lost_claims() {
 }
 
 void ClaimService::release_lost(const ClaimUid& uid, const std::string& why) {
-  ledger::Claim claim;
-  const bool still_lost = books_.with_ledger([&](const ledger::Ledger& l) {
-    const std::vector<ClaimUid> lost = l.claims_without_container();
-    if (std::find(lost.begin(), lost.end(), uid) == lost.end()) return false;
-    claim = l.claims().at(uid);
-    return true;
-  });
-  if (!still_lost) return;
+  const std::vector<Lost> lost = lost_claims();
+  const auto still =
+      std::find_if(lost.begin(), lost.end(), [&](const Lost& candidate) { return candidate.uid == uid; });
+  if (still == lost.end()) return;
   std::vector<Status> ended = books_.unprepare({uid});
-  if (ended[0].ok()) ended[0] = metadata_.remove(uid, claim.ns, claim.name);
+  if (ended[0].ok()) ended[0] = metadata_.remove(uid, still->ns, still->name);
   log_warning("Lost claim released",
               {{"claimUID", uid.get()}, {"why", why}, {"err", ended[0].ok() ? "" : ended[0].error().text}});
   metrics_.lost_claims_total.inc();
@@ -384,6 +434,7 @@ void ClaimService::release_lost(const ClaimUid& uid, const std::string& why) {
 }
 
 void ClaimService::update_gauges() {
+  update_memory_gauges(books_, metrics_);
   books_.with_ledger([&](const ledger::Ledger& l) {
     std::size_t allocated = 0;
     std::size_t offline = 0;

@@ -4,7 +4,8 @@
 // The kubelet's requests turned into steps of the books.
 //
 // prepare: read each claim from the API server (asynchronously, all at once) → on the worker: pick and hold
-// CPUs, state file, CDI files → answer. Claims that arrive together share one write of the state file.
+// CPUs, in combined mode memory first, state file, CDI files → answer. Claims that arrive together share one
+// write of the state file.
 // unprepare: on the worker: CDI files, release, state file → answer. Never asks the API server.
 // Threads As kubelet::Handler: called from gRPC threads, answers from the worker or the API client's thread.
 
@@ -30,6 +31,8 @@
 #include "observe/metrics.h"
 
 namespace dracpu::agent {
+
+class FreePagesReader;
 
 // Reads one claim; the callback may come on any thread, once.
 using ClaimReader = std::function<void(const std::string& ns, const std::string& name, Deadline deadline,
@@ -77,6 +80,13 @@ class ClaimService final : public kubelet::Handler {
 
  private:
   struct Call;
+  // A claim that no container has; without a name it cannot be looked up.
+  struct Lost {
+    ClaimUid uid;
+    std::string ns;
+    std::string name;
+  };
+  std::vector<Lost> lost_claims() const;
   // Where the answer to an order goes.
   struct Place {
     Call* call;
@@ -88,16 +98,20 @@ class ClaimService final : public kubelet::Handler {
   // CPUs local to the roots that the claim's other device has.
   CpuSet near_cpus(const std::vector<std::string>& roots) const;
   // What the books have of a claim that was answered.
-  std::optional<ledger::Claim> prepared(const ClaimUid& uid) const;
+  std::optional<Holding> prepared(const ClaimUid& uid) const;
   void drain();
+  // What the books are to be asked for the i-th claim; nothing if it has its answer. `free` is read if need
+  // be.
+  std::optional<PrepareOrder> order_of(Call& call, std::size_t index, FreePagesReader& free);
   void finish(Call& call);
   void tell_pods(const std::optional<Result<kube::Claim>>& read, const Error& why) const;
   // `metadata`: main request name to the CDI device of its metadata file.
-  static std::vector<kubelet::PreparedDevice> answer(const ClaimUid& uid, const ledger::Claim& claim,
+  static std::vector<kubelet::PreparedDevice> answer(const ClaimUid& uid, const Holding& held,
                                                      std::map<std::string, std::string> metadata);
-  // A claim that is prepared already, as it was answered then. Its CDI file may have been removed meanwhile.
-  Result<std::vector<kubelet::PreparedDevice>> answer_again(const ClaimUid& uid, const ledger::Claim& claim);
-  void prepare_orders(const std::vector<PrepareOrder>& orders, const std::vector<Place>& places);
+  // A claim that is prepared already, as it was answered then. Its CDI files may have been removed meanwhile.
+  Result<std::vector<kubelet::PreparedDevice>> answer_again(const ClaimUid& uid, const Holding& held);
+  void prepare_orders(const std::vector<PrepareOrder>& orders, const std::vector<Place>& places,
+                      const memory::FreePages* free);
   void release_lost(const ClaimUid& uid, const std::string& why);
   void update_gauges();
 

@@ -45,8 +45,9 @@ std::vector<LostCpus> lost_cpus(const ledger::Ledger& ledger) {
 }
 
 std::vector<kubelet::DeviceHealth> device_health(const Node& node, const Machine& machine,
-                                                 const std::vector<LostCpus>& lost) {
-  std::map<std::string, std::string> unhealthy;  // device to reason
+                                                 const std::vector<LostCpus>& lost,
+                                                 const std::map<std::string, std::string>& lacks) {
+  std::map<std::string, std::string> unhealthy = lacks;  // device to reason
   for (const LostCpus& l : lost) {
     for (const std::string& device : l.devices) {
       std::string& reason = unhealthy[device];

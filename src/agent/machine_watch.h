@@ -11,6 +11,7 @@
 #ifndef DRACPU_AGENT_MACHINE_WATCH_H_
 #define DRACPU_AGENT_MACHINE_WATCH_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -49,10 +50,11 @@ struct LostCpus {
 };
 std::vector<LostCpus> lost_cpus(const ledger::Ledger& ledger);
 
-// One entry per device that is published or that a claim with offline CPUs is on. A device is unhealthy while
-// a claim on it lacks CPUs.
+// One entry per device that is published, that a claim with offline CPUs is on, or that `lacks` names with a
+// reason. A device is unhealthy while a claim on it lacks CPUs, or for that reason.
 std::vector<kubelet::DeviceHealth> device_health(const Node& node, const Machine& machine,
-                                                 const std::vector<LostCpus>& lost);
+                                                 const std::vector<LostCpus>& lost,
+                                                 const std::map<std::string, std::string>& lacks = {});
 
 }  // namespace dracpu::agent
 

@@ -4,6 +4,7 @@
 #include "agent/memory_part.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "memory/types.h"
@@ -18,6 +19,19 @@ using observe::log_warning;
 
 constexpr const char* kKubeletCheck = "memory-kubelet";
 constexpr const char* kSlicesCheck = "memory-slices";
+
+std::string lack_of(const memory::Standing& s) {
+  return fmt::format("claims hold {}, NUMA node {} has {} for them", memory::text_of(s.held), s.node.get(),
+                     memory::text_of(s.capacity));
+}
+
+// Claims that the kubelet may end at the memory driver's sockets.
+bool has_claims_of_its_own(const MemoryBook& book) {
+  const auto& claims = book.accounts.claims();
+  return std::any_of(claims.begin(), claims.end(), [](const auto& entry) {
+    return memory::mode_of(entry.second) != config::MemoryMode::kCombined;
+  });
+}
 
 }  // namespace
 
@@ -36,9 +50,26 @@ std::vector<kubelet::DeviceHealth> memory_health(const Node& node, const std::ve
     if (s.is_healthy()) {
       out.push_back({node.name, device, kubelet::Health::kHealthy, "device initialized"});
     } else {
-      out.push_back({node.name, device, kubelet::Health::kUnhealthy,
-                     fmt::format("claims hold {}, NUMA node {} has {} for them", memory::text_of(s.held),
-                                 s.node.get(), memory::text_of(s.capacity))});
+      out.push_back({node.name, device, kubelet::Health::kUnhealthy, lack_of(s)});
+    }
+  }
+  return out;
+}
+
+std::map<std::string, std::string> memory_lacks(const MemoryBook& book) {
+  std::map<std::string, std::string> out;
+  for (const memory::Standing& s : book.accounts.standings()) {
+    if (s.is_healthy()) continue;
+    std::set<std::string> devices;
+    for (const auto& [uid, claim] : book.accounts.claims()) {
+      for (const memory::Grant& g : claim.grants) {
+        if (g.kind == s.kind && g.node == s.node && !g.device.empty() && book.comes_with_cpus(uid))
+          devices.insert(g.device);
+      }
+    }
+    for (const std::string& device : devices) {
+      std::string& text = out[device];
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", memory::resource_name(s.kind), lack_of(s));
     }
   }
   return out;
@@ -69,18 +100,22 @@ std::vector<StatusMemory> memory_status(const MemoryBook& book) {
 
 MemoryPart::MemoryPart(const Node& node, std::shared_ptr<const MemoryView> view, Books& books, Worker& worker,
                        Wake& wake, observe::Metrics& metrics, observe::HealthState& health,
-                       MemoryService::Hooks hooks, ClaimReader reader)
+                       MemoryService::Hooks hooks, ClaimReader reader, std::function<void()> republish_cpus)
     : node_(node),
       books_(books),
       wake_(wake),
       metrics_(metrics),
       health_(health),
+      is_combined_(comes_with_memory(node.config)),
+      has_sockets_(!is_combined_ || books.with_memory(has_claims_of_its_own)),
+      republish_cpus_(std::move(republish_cpus)),
       view_(std::move(view)),
       slice_report_(kSlicesCheck, "Memory slices", health, metrics),
       service_(node, books, worker, std::move(reader), metrics, with_registration(std::move(hooks))) {
+  set_gauges(*this->view());
+  if (!has_sockets_) return;
   health_.set_failed(kKubeletCheck, "not registered yet");
   health_.set_failed(kSlicesCheck, "not published yet");
-  set_gauges(*this->view());
 }
 
 MemoryService::Hooks MemoryPart::with_registration(MemoryService::Hooks hooks) {
@@ -96,6 +131,7 @@ std::shared_ptr<const MemoryView> MemoryPart::view() const {
 }
 
 void MemoryPart::start_publisher(kube::HttpClient& client) {
+  if (!has_sockets_) return;
   kube::PublisherOptions options;
   options.driver = memory::kDriverName;
   options.node = node_.name;
@@ -108,6 +144,7 @@ void MemoryPart::start_publisher(kube::HttpClient& client) {
 }
 
 Status MemoryPart::start_kubelet() {
+  if (!has_sockets_) return ok_status();
   told_.reset();
   Result<std::unique_ptr<kubelet::Server>> server =
       kubelet::Server::start(memory_server_options(node_.config), service_);
@@ -119,6 +156,10 @@ Status MemoryPart::start_kubelet() {
 }
 
 void MemoryPart::publish() {
+  if (is_combined_) {
+    if (publisher_) publisher_->publish({});
+    return;
+  }
   const std::shared_ptr<const MemoryView> now = view();
   log_info(2, "Publishing memory",
            {{"devices", now->published.offers.size()}, {"slices", now->published.slices.size()}});
@@ -127,23 +168,23 @@ void MemoryPart::publish() {
   publisher_->publish(now->published.slices);
 }
 
-void MemoryPart::tick(Clock::time_point now, const topology::Topology& topology) {
+void MemoryPart::tick(Clock::time_point now, const Machine& machine) {
   if (publisher_) slice_report_.count(publisher_->stats());
   retry_registration(now);
   const std::chrono::seconds pause(node_.config.memory.rescan_seconds);
   const bool is_due = pause.count() > 0 && now >= next_look_;
-  const bool cpus_changed = topology.online != seen_online_;
+  const bool cpus_changed = machine.topology.online != seen_online_;
   if (is_due || cpus_changed) {
     const bool is_first = next_look_ == Clock::time_point{};
     next_look_ = now + pause;
-    seen_online_ = topology.online;
-    if (!is_first) look(topology);  // it was read for the start
+    seen_online_ = machine.topology.online;
+    if (!is_first) look(machine);  // it was read for the start
   }
   report_health();
 }
 
-void MemoryPart::look(const topology::Topology& topology) {
-  Result<std::shared_ptr<const MemoryView>> read = read_memory_view(node_, topology);
+void MemoryPart::look(const Machine& machine) {
+  Result<std::shared_ptr<const MemoryView>> read = read_memory_view(node_, machine);
   if (!read.ok()) {
     metrics_.memory->rescans_total.inc(observe::Rescan::kError);
     if (look_error_ != read.error().text)
@@ -162,11 +203,13 @@ void MemoryPart::look(const topology::Topology& topology) {
     view_ = *read;
   }
   books_.set_memory(**read);
-  service_.update_gauges();
+  update_memory_gauges(books_, metrics_);
   log_info(0, "Memory changed", {{"devices", (*read)->published.offers.size()}});
   for (const topology::Warning& w : (*read)->inventory.warnings)
     log_warning("The memory is odd", {{"what", fmt::format("{}: {}; {}", w.path, w.found, w.assumed)}});
-  if ((*read)->published != before->published) publish();
+  if ((*read)->published == before->published) return;
+  if (is_combined_) return republish_cpus_();
+  publish();
 }
 
 // The kubelet hears of it at once, the log of what changed.
@@ -177,7 +220,9 @@ void MemoryPart::report_health() {
   const auto same = [](const kubelet::DeviceHealth& a, const kubelet::DeviceHealth& b) {
     return a.device == b.device && a.health == b.health && a.message == b.message;
   };
-  if (!server_ || (told_ && std::equal(now.begin(), now.end(), told_->begin(), told_->end(), same))) return;
+  if (!server_ || is_combined_ ||
+      (told_ && std::equal(now.begin(), now.end(), told_->begin(), told_->end(), same)))
+    return;
   for (const kubelet::DeviceHealth& d : now) {
     if (d.health == kubelet::Health::kUnhealthy)
       log_warning("Memory device is held beyond what it has", {{"device", d.device}, {"what", d.message}});
@@ -205,6 +250,7 @@ void MemoryPart::set_gauges(const MemoryView& view) {
 }
 
 void MemoryPart::retry_registration(Clock::time_point now) {
+  if (!has_sockets_) return;
   if (registered_) return registration_.reset();
   if (!registration_.due(now)) return;
   log_warning("The kubelet has not registered the memory driver; offering its sockets anew",
@@ -232,7 +278,7 @@ void MemoryPart::stop_publisher() {
 
 void MemoryPart::stop_server() {
   server_.reset();  // stops
-  health_.set_failed(kKubeletCheck, "stopping");
+  if (has_sockets_) health_.set_failed(kKubeletCheck, "stopping");
 }
 
 }  // namespace dracpu::agent

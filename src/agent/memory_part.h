@@ -2,9 +2,11 @@
 // Copyright The dracpu authors
 
 // The memory driver within one term as the node's owner: its slices, its kubelet sockets, its claims, and a
-// look at the amounts now and then. There only where memory is on.
+// look at the amounts now and then. There only where memory is on. In combined mode the CPUs' driver
+// publishes and serves it; the sockets are opened only if claims from before are held that the kubelet ends
+// there, and then no device is published.
 //
-// Checks   "memory-kubelet" and "memory-slices" of /readyz.
+// Checks   "memory-kubelet" and "memory-slices" of /readyz, where there are sockets.
 // Threads  The main thread, but for view(); callbacks come on the threads of the parts that call them.
 
 #ifndef DRACPU_AGENT_MEMORY_PART_H_
@@ -12,6 +14,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +42,9 @@ kubelet::ServerOptions memory_server_options(const config::Config& config);
 // A device is unhealthy while its claims hold more than it has: its node lost memory or its pool shrank.
 std::vector<kubelet::DeviceHealth> memory_health(const Node& node, const std::vector<memory::Standing>& now);
 
+// Devices of the CPUs whose claims hold more memory than there is, with the reason.
+std::map<std::string, std::string> memory_lacks(const MemoryBook& book);
+
 // For the status page.
 std::vector<StatusMemory> memory_status(const MemoryBook& book);
 
@@ -45,15 +52,15 @@ class MemoryPart {
  public:
   MemoryPart(const Node& node, std::shared_ptr<const MemoryView> view, Books& books, Worker& worker,
              Wake& wake, observe::Metrics& metrics, observe::HealthState& health, MemoryService::Hooks hooks,
-             ClaimReader reader);
+             ClaimReader reader, std::function<void()> republish_cpus);
 
   std::shared_ptr<const MemoryView> view() const;
 
   void start_publisher(kube::HttpClient& client);
   Status start_kubelet();
   void publish();
-  // Registration, the amounts, health. `topology` is the machine as it is known now.
-  void tick(std::chrono::steady_clock::time_point now, const topology::Topology& topology);
+  // Registration, the amounts, health. `machine` is as it is known now.
+  void tick(std::chrono::steady_clock::time_point now, const Machine& machine);
   bool sockets_replaced() const { return server_ && server_->sockets_replaced(); }
   void collect_lost_claims() { service_.collect_lost_claims(); }
   // The publisher stops before the server, as all publishers do. Both are gone then, so that the API client
@@ -67,7 +74,7 @@ class MemoryPart {
   MemoryService::Hooks with_registration(MemoryService::Hooks hooks);
   void on_registration(bool registered, const std::string& error);
   void retry_registration(Clock::time_point now);
-  void look(const topology::Topology& topology);
+  void look(const Machine& machine);
   void report_health();
   void set_gauges(const MemoryView& view);
 
@@ -76,6 +83,9 @@ class MemoryPart {
   Wake& wake_;
   observe::Metrics& metrics_;
   observe::HealthState& health_;
+  const bool is_combined_;
+  const bool has_sockets_;
+  const std::function<void()> republish_cpus_;  // in combined mode
   mutable Mutex mutex_;
   std::shared_ptr<const MemoryView> view_ DRACPU_GUARDED_BY(mutex_);
   std::atomic<bool> registered_{false};

@@ -22,7 +22,8 @@ double seconds(Deadline::Clock::duration d) { return std::chrono::duration<doubl
 
 std::string full_name(const kubelet::ClaimRef& ref) { return ref.ns + "/" + ref.name; }
 
-// "memory on node 1: 512Mi, hugepages-2Mi on node 1: 64Mi".
+}  // namespace
+
 std::string amounts_text(const memory::Claim& claim) {
   std::string out;
   for (const auto& [kind, by_node] : memory::amounts_of(claim)) {
@@ -34,10 +35,34 @@ std::string amounts_text(const memory::Claim& claim) {
   return out;
 }
 
-}  // namespace
+void update_memory_gauges(Books& books, observe::Metrics& metrics) {
+  if (!metrics.memory) return;
+  observe::SpanGauge::Values held;
+  observe::SpanGauge::Values left;
+  std::size_t claims = 0;
+  books.with_memory([&](const MemoryBook& m) {
+    claims = m.accounts.claims().size();
+    for (const memory::Standing& s : m.accounts.standings()) {
+      const std::pair<int, std::string> span{s.node.get(), memory::resource_name(s.kind)};
+      held[span] = static_cast<double>(s.held.count);
+      left[span] = static_cast<double>(s.left().count);
+    }
+  });
+  metrics.memory->allocated_bytes.set(std::move(held));
+  metrics.memory->available_bytes.set(std::move(left));
+  metrics.memory->resource_claims_active.set(claims);
+}
+
+Status FreePagesReader::read() {
+  if (pages_ || !node_.config.memory.verify_free_hugepages) return ok_status();
+  Result<topology::MachineMemory> now = topology::read_memory(node_.files);
+  if (!now.ok()) return std::move(now).error().while_doing("reading the free hugepages");
+  pages_ = memory::free_pages_of(*now);
+  return ok_status();
+}
 
 Result<memory::ClaimFacts> memory_facts(const kube::Claim& claim, const ClaimUid& uid,
-                                        const std::string& pool) {
+                                        std::string_view driver, const std::string& pool) {
   if (claim.uid != uid) {
     return make_error(Errc::kConflict,
                       "claim {}/{} was replaced: the kubelet names uid {}, the API server has {}", claim.ns,
@@ -47,7 +72,7 @@ Result<memory::ClaimFacts> memory_facts(const kube::Claim& claim, const ClaimUid
   for (const kube::Consumer& c : claim.reserved_for) out.reserved_for.push_back({c.resource, PodUid(c.uid)});
   if (!claim.allocation) return out;
   for (const kube::AllocationResult& r : claim.allocation->results) {
-    if (r.driver != memory::kDriverName) continue;
+    if (r.driver != driver) continue;
     if (r.pool != pool) {
       return make_error(Errc::kInvalidInput,
                         "claim {}/{}: device \"{}\" is of pool \"{}\", this node's pool is \"{}\"", claim.ns,
@@ -77,7 +102,7 @@ MemoryService::MemoryService(const Node& node, Books& books, Worker& worker, Cla
       reader_(std::move(reader)),
       metrics_(metrics),
       hooks_(std::move(hooks)) {
-  update_gauges();
+  update_memory_gauges(books_, metrics_);
 }
 
 void MemoryService::prepare(std::vector<kubelet::ClaimRef> claims, Deadline deadline,
@@ -173,9 +198,18 @@ void MemoryService::drain() {
         }
         continue;
       }
-      Result<memory::ClaimFacts> facts = memory_facts(*read, ref.uid, node_.name);
+      Result<memory::ClaimFacts> facts = memory_facts(*read, ref.uid, memory::kDriverName, node_.name);
       if (!facts.ok()) {
         call->results.emplace(ref.uid, std::move(facts).error());
+        continue;
+      }
+      if (comes_with_memory(node_.config) && !facts->results.empty() && !prepared(ref.uid)) {
+        call->results.emplace(
+            ref.uid,
+            make_error(Errc::kUnsupported,
+                       "claim {}: memory.mode is \"combined\", devices of {} are served no more; ask "
+                       "{} for memory with the CPUs",
+                       full_name(ref), memory::kDriverName, node_.config.publish.driver_name));
         continue;
       }
       orders.push_back({ref.uid, *std::move(facts)});
@@ -187,25 +221,13 @@ void MemoryService::drain() {
 }
 
 void MemoryService::prepare_orders(const std::vector<MemoryOrder>& orders, const std::vector<Place>& places) {
-  memory::FreePages free;
-  std::optional<Error> unreadable;
-  const bool verify = node_.config.memory.verify_free_hugepages;
-  if (verify) {
-    const Result<topology::MachineMemory> now = topology::read_memory(node_.files);
-    if (now.ok()) {
-      free = memory::free_pages_of(*now);
-    } else {
-      unreadable = now.error();
-    }
-  }
-  if (unreadable) {
-    for (std::size_t i = 0; i < orders.size(); ++i) {
-      places[i].call->results.emplace(orders[i].uid,
-                                      Error(*unreadable).while_doing("reading the free hugepages"));
-    }
+  FreePagesReader free(node_);
+  if (const Status read = free.read(); !read.ok()) {
+    for (std::size_t i = 0; i < orders.size(); ++i)
+      places[i].call->results.emplace(orders[i].uid, read.error());
     return;
   }
-  std::vector<Result<memory::Claim>> prepared = books_.prepare_memory(orders, verify ? &free : nullptr);
+  std::vector<Result<memory::Claim>> prepared = books_.prepare_memory(orders, free.pages());
   for (std::size_t i = 0; i < orders.size(); ++i) {
     if (!prepared[i].ok()) {
       places[i].call->results.emplace(orders[i].uid, std::move(prepared[i]).error());
@@ -221,7 +243,7 @@ void MemoryService::prepare_orders(const std::vector<MemoryOrder>& orders, const
     }
     places[i].call->results.emplace(orders[i].uid, answer(orders[i].uid, claim));
   }
-  update_gauges();
+  update_memory_gauges(books_, metrics_);
 }
 
 void MemoryService::finish(Call& call) {
@@ -278,7 +300,7 @@ void MemoryService::unprepare(std::vector<kubelet::ClaimRef> claims, Deadline /*
       }
       results.emplace(uids[i], std::move(ended[i]));
     }
-    update_gauges();
+    update_memory_gauges(books_, metrics_);
     done(std::move(results));
   });
 }
@@ -297,6 +319,7 @@ void MemoryService::collect_lost_claims() {
   std::vector<ClaimUid> unprovable;
   books_.with_memory([&](const MemoryBook& m) {
     for (const ClaimUid& uid : m.claims_without_container()) {
+      if (m.comes_with_cpus(uid)) continue;  // the CPUs' driver looks after it
       const memory::Claim& claim = m.accounts.claims().at(uid);
       // Claims adopted from another driver's CDI file have no name until they are prepared again.
       if (!claim.name.empty()) {
@@ -328,24 +351,7 @@ void MemoryService::release_lost(const ClaimUid& uid, const std::string& why) {
   log_warning("Lost memory claim released",
               {{"claimUID", uid.get()}, {"why", why}, {"err", ended[0].ok() ? "" : ended[0].error().text}});
   metrics_.lost_claims_total.inc();
-  update_gauges();
-}
-
-void MemoryService::update_gauges() {
-  observe::SpanGauge::Values held;
-  observe::SpanGauge::Values left;
-  std::size_t claims = 0;
-  books_.with_memory([&](const MemoryBook& m) {
-    claims = m.accounts.claims().size();
-    for (const memory::Standing& s : m.accounts.standings()) {
-      const std::pair<int, std::string> span{s.node.get(), memory::resource_name(s.kind)};
-      held[span] = static_cast<double>(s.held.count);
-      left[span] = static_cast<double>(s.left().count);
-    }
-  });
-  metrics_.memory->allocated_bytes.set(std::move(held));
-  metrics_.memory->available_bytes.set(std::move(left));
-  metrics_.memory->resource_claims_active.set(claims);
+  update_memory_gauges(books_, metrics_);
 }
 
 }  // namespace dracpu::agent

@@ -6,15 +6,18 @@
 //
 // prepare: read each claim from the API server (all at once) → on the worker: free hugepages as the kernel
 // has them now, hold the amounts, state file, CDI files → answer. unprepare: on the worker: CDI files,
-// release, state file → answer. Never asks the API server. Threads As kubelet::Handler: called from gRPC
-// threads, answers from the worker or the API client's thread.
+// release, state file → answer. Never asks the API server. In combined mode the CPUs' driver serves memory,
+// and this one only ends and repeats what it has prepared before. Threads As kubelet::Handler: called from
+// gRPC threads, answers from the worker or the API client's thread.
 
 #ifndef DRACPU_AGENT_MEMORY_SERVICE_H_
 #define DRACPU_AGENT_MEMORY_SERVICE_H_
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/books.h"
@@ -29,10 +32,29 @@
 
 namespace dracpu::agent {
 
-// What the accounts are asked of a claim. kConflict: it is another one than the kubelet named; kInvalidInput:
-// a device of another node.
+// What the accounts are asked of a claim, with the results of `driver`. kConflict: it is another one than the
+// kubelet named; kInvalidInput: a device of another node.
 Result<memory::ClaimFacts> memory_facts(const kube::Claim& claim, const ClaimUid& uid,
-                                        const std::string& pool);
+                                        std::string_view driver, const std::string& pool);
+
+// "memory on node 1: 512Mi, hugepages-2Mi on node 1: 64Mi".
+std::string amounts_text(const memory::Claim& claim);
+
+// What is held and left, as metrics; nothing where memory is off. From any thread.
+void update_memory_gauges(Books& books, observe::Metrics& metrics);
+
+// The free hugepages of the kernel, read when first asked for, if the configuration wants to know.
+class FreePagesReader {
+ public:
+  explicit FreePagesReader(const Node& node) : node_(node) {}
+  Status read();
+  // Null: not looked at.
+  const memory::FreePages* pages() const { return pages_ ? &*pages_ : nullptr; }
+
+ private:
+  const Node& node_;
+  std::optional<memory::FreePages> pages_;
+};
 
 class MemoryService final : public kubelet::Handler {
  public:
@@ -55,8 +77,6 @@ class MemoryService final : public kubelet::Handler {
 
   // As ClaimService does it (RULINGS 10). On the worker's thread.
   void collect_lost_claims();
-  // What is held and left, as metrics. From any thread.
-  void update_gauges();
 
  private:
   struct Call;

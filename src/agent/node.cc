@@ -94,7 +94,7 @@ Result<std::shared_ptr<const Machine>> read_machine(const Node& node) {
   }
   out->layout = std::make_shared<const alloc::Layout>(out->topology);
   if (node.config.memory.enabled) {
-    Result<std::shared_ptr<const MemoryView>> memory = read_memory_view(node, out->topology);
+    Result<std::shared_ptr<const MemoryView>> memory = read_memory_view(node, *out);
     if (!memory.ok()) return std::move(memory).error();
     out->memory = *std::move(memory);
     for (const auto* list : {&out->memory->inventory.warnings, &out->memory->published.warnings}) {

@@ -57,9 +57,15 @@ Result<topology::ReadOptions> machine_files(const std::filesystem::path& root,
 std::string boot_id();
 Result<Node> build_node(const config::Config& config);
 Result<std::shared_ptr<const Machine>> read_machine(const Node& node);
-// The memory alone; `topology` is the machine as known. Only if the configuration has memory on.
-Result<std::shared_ptr<const MemoryView>> read_memory_view(const Node& node,
-                                                           const topology::Topology& topology);
+// Memory is on, and offered with the CPUs' devices.
+bool comes_with_memory(const config::Config& config);
+// The memory alone; topology and devices of the machine are as known. Only if the configuration has memory
+// on.
+Result<std::shared_ptr<const MemoryView>> read_memory_view(const Node& node, const Machine& machine);
+// What is published as the driver of the CPUs: with `memory`, which is null where there is none or it has
+// devices of its own.
+std::vector<device::Slice> cpu_slices(const Node& node, const Machine& machine,
+                                      const memory::Inventory* memory);
 // What is to hold at the start: settings that fit the machine (check_memory_settings()), and a kernel that
 // can enforce them. Success where memory is off.
 Status check_memory_settings(const Node& node, const Machine& machine);

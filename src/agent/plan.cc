@@ -10,6 +10,7 @@
 #include "agent/claim_request.h"
 #include "base/escape.h"
 #include "device/build.h"
+#include "memory/types.h"
 
 namespace dracpu::agent {
 namespace {
@@ -39,7 +40,8 @@ class FirstFit {
       : driver_(node.config.publish.driver_name),
         pool_(node.name),
         devices_(machine.devices),
-        usable_(usable) {}
+        usable_(usable),
+        has_memory_(comes_with_memory(node.config)) {}
 
   void take(const std::string& device, std::size_t cpus) { taken_[device] += cpus; }
   // What somebody holds outside of what may be used takes no room.
@@ -121,6 +123,10 @@ class FirstFit {
     const bool shares = devices_.empty() || devices_.front().allow_multiple_allocations;
     for (const auto& [asked, amount] : request.capacity) {
       if (shares && (asked == key || asked == "cpu")) continue;
+      if (has_memory_ && memory::is_combined_key(asked)) {
+        return make_error(Errc::kUnsupported, "request \"{}\": memory is not planned yet; leave {} out", name,
+                          in_quotes(asked));
+      }
       return make_error(Errc::kNoCapacity, "request \"{}\": no device here has a capacity {}; {}", name,
                         in_quotes(asked),
                         shares ? fmt::format("ask for \"{}\"", key)
@@ -180,6 +186,7 @@ class FirstFit {
   std::string pool_;
   const std::vector<device::Device>& devices_;
   const CpuSet& usable_;
+  const bool has_memory_;
   std::map<std::string, std::size_t> taken_;
 };
 

@@ -172,7 +172,10 @@ void log_machine(const Node& node, const Machine& machine) {
   }
   if (machine.memory) {
     for (const memory::Offer& o : machine.memory->published.offers)
-      log_info(2, "Memory device", {{"device", o.device}, {"size", memory::text_of(o.capacity)}});
+      log_info(2, "Memory device",
+               {{"device", o.device},
+                {"resource", memory::resource_name(o.kind)},
+                {"size", memory::text_of(o.capacity)}});
   }
   log_info(0, "Machine read",
            {{"node", node.name},

@@ -74,7 +74,10 @@ RuntimeService::RuntimeService(const Node& node, Books& books, Worker& worker, o
       metrics_(metrics),
       hooks_(std::move(hooks)),
       serves_memory_(node.config.memory.enabled),
-      policy_(memory_policy(node.config)) {}
+      policy_(memory_policy(node.config)) {
+  if (serves_memory_ && policy_.hugetlb == config::HugetlbEnforcement::kPod)
+    pod_cgroups_.emplace(open_pod_cgroups(node));
+}
 
 void RuntimeService::set_push(Push push) {
   const Locked lock(mutex_);
@@ -249,8 +252,34 @@ Status RuntimeService::may_prepare() const {
   return ok_status();
 }
 
+// Before anything is bound. What a creation that fails later leaves raised is what its next try needs, and
+// ends with the pod.
+Status RuntimeService::make_room_in_pod(const nri::ContainerInfo& container) {
+  const memory::ContainerFacts facts = memory_facts_of(container);
+  const Result<memory::Placement> planned = books_.with_memory(
+      [&](const MemoryBook& m) { return memory::place(m.accounts, facts, m.nodes_with_memory, policy_); });
+  if (!planned.ok()) return ok_status();  // place() refuses it, with the reason
+  for (const auto& [page, bytes] : planned->claimed_hugepages) {
+    const auto own = facts.resources.hugepage_limits.find(page);
+    const std::uint64_t own_limit = own == facts.resources.hugepage_limits.end() ? 0 : own->second;
+    const Status raised =
+        pod_cgroups_->ok()
+            ? (**pod_cgroups_).allow(container.pod_cgroup, page, container.name, {{bytes}, {own_limit}})
+            : Status(pod_cgroups_->error());
+    if (raised.ok()) continue;
+    metrics_.memory->container_rejections_total.inc(observe::Rejection::kPodCgroup);
+    return Error(raised.error())
+        .while_doing(fmt::format("pod {}: cannot raise hugetlb.{} by {}", container.pod_uid.get(), page,
+                                 memory::text_of({bytes})));
+  }
+  return ok_status();
+}
+
 // Nothing is changed unless both halves stand.
 Result<RuntimeService::Created> RuntimeService::place(const nri::ContainerInfo& container) {
+  if (pod_cgroups_) {
+    if (Status s = make_room_in_pod(container); !s.ok()) return std::move(s).error();
+  }
   memory::Refusal why{};
   bool is_of_memory = false;
   Result<Created> out = books_.with_both([&](ledger::Ledger& l, MemoryBook& m) -> Result<Created> {

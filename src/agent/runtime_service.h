@@ -3,9 +3,10 @@
 
 // The container runtime's hooks turned into steps of the ledger.
 //
-// A hook takes the lock for the step and nothing else: no file, no network. A changed owner is saved later by
-// the worker; until then the CDI file and the running container say the same. Threads As nri::Handler: one
-// call after the other, on the plugin's worker thread.
+// A hook takes the lock for the step and nothing else: no file but those of the kernel's cgroups, where
+// limits of pods are raised, and no network. A changed owner is saved later by the worker; until then the CDI
+// file and the running container say the same. Threads As nri::Handler: one call after the other, on the
+// plugin's worker thread.
 
 #ifndef DRACPU_AGENT_RUNTIME_SERVICE_H_
 #define DRACPU_AGENT_RUNTIME_SERVICE_H_
@@ -13,10 +14,12 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/books.h"
+#include "agent/pod_cgroups.h"
 #include "agent/pod_events.h"
 #include "agent/worker.h"
 #include "base/mutex.h"
@@ -76,6 +79,7 @@ class RuntimeService final : public nri::Handler {
     bool new_owner = false;
   };
   Result<Created> place(const nri::ContainerInfo& container);
+  Status make_room_in_pod(const nri::ContainerInfo& container);
   void synchronize_memory(const std::string& op, const std::vector<nri::ContainerInfo>& containers,
                           std::vector<nri::ContainerUpdate>& updates);
   void note_margin(std::string_view hook, Deadline deadline);
@@ -92,6 +96,7 @@ class RuntimeService final : public nri::Handler {
   Hooks hooks_;
   const bool serves_memory_;
   const memory::Policy policy_;
+  std::optional<Result<PodCgroups>> pod_cgroups_;  // only where limits of pods are raised
   std::atomic<bool> synchronized_{false};
   std::atomic<bool> push_is_safe_{false};
   std::atomic<bool> in_doubt_{false};

@@ -211,7 +211,8 @@ Status Session::start_kubelet() {
 
 void Session::publish() {
   const std::shared_ptr<const Machine> machine = watch_.machine();
-  std::vector<device::Slice> slices = device::cut_into_slices(machine->devices);
+  const std::shared_ptr<const MemoryView> memory = memory_ ? memory_->view() : nullptr;
+  std::vector<device::Slice> slices = cpu_slices(node_, *machine, memory ? &memory->inventory : nullptr);
   log_info(2, "Publishing", {{"devices", machine->devices.size()}, {"slices", slices.size()}});
   if (machine->devices.empty())
     log_warning("No device to publish: every CPU is reserved or its facts are incomplete");
@@ -244,6 +245,17 @@ void Session::look_at_machine() {
   publish();
 }
 
+// Combined mode: a pool shrank under its claims, or a node lost memory.
+void Session::report_memory_lacks() {
+  if (!memory_) return;
+  std::map<std::string, std::string> now = books_.with_memory(memory_lacks);
+  if (now == memory_lacks_) return;
+  for (const auto& [device, what] : now)
+    log_warning("Device is held beyond the memory that it has", {{"device", device}, {"what", what}});
+  memory_lacks_ = std::move(now);
+  is_health_due_ = true;
+}
+
 // The kubelet hears of devices whose claims lack CPUs; the log of claims that begin or cease to.
 void Session::report_lost_cpus() {
   const std::vector<LostCpus> lost = books_.with_ledger([](const ledger::Ledger& l) { return lost_cpus(l); });
@@ -263,7 +275,7 @@ void Session::report_lost_cpus() {
   if (now == lost_ && !is_health_due_) return;
   lost_ = std::move(now);
   if (!server_) return;
-  server_->set_health(device_health(node_, *watch_.machine(), lost));
+  server_->set_health(device_health(node_, *watch_.machine(), lost, memory_lacks_));
   is_health_due_ = false;
 }
 
@@ -307,7 +319,7 @@ void Session::start_services() {
   memory_hooks.tell_pod = tell_pod();
   memory_hooks.refused = note_refusal();
   memory_ = std::make_unique<MemoryPart>(node_, memory, books_, worker_, wake_, metrics_, health_,
-                                         std::move(memory_hooks), claim_reader());
+                                         std::move(memory_hooks), claim_reader(), [this] { publish(); });
   memory_->start_publisher(*client_);
 }
 
@@ -378,6 +390,7 @@ void Session::tick(Clock::time_point now) {
   slice_report_.count(publisher_->stats());
   retry_registration(now);
   look_at_machine();
+  report_memory_lacks();
   report_lost_cpus();
   report_config_conflict();
   if (now >= next_lost_check_) {
@@ -387,7 +400,7 @@ void Session::tick(Clock::time_point now) {
       if (memory_) memory_->collect_lost_claims();
     });
   }
-  if (memory_) memory_->tick(now, watch_.machine()->topology);
+  if (memory_) memory_->tick(now, *watch_.machine());
   const std::size_t stale = books_.with_ledger([](const ledger::Ledger& l) { return l.stale_count(); });
   if (stale == 0) stale_since_ = Clock::time_point{};
   if (stale > 0 && stale_since_ == Clock::time_point{}) stale_since_ = now;
@@ -395,27 +408,23 @@ void Session::tick(Clock::time_point now) {
                                              : std::chrono::duration<double>(now - stale_since_).count());
 }
 
-// A configuration under which running claims would lie on reserved CPUs (RULINGS 7).
 void Session::report_config_conflict() {
-  const std::string now = books_.with_ledger([](const ledger::Ledger& l) {
-    std::string list;
-    for (const ClaimUid& uid : l.claims_on_reserved()) {
-      const ledger::Claim& claim = l.claims().at(uid);
-      list += fmt::format("{}{}/{} ({}) has CPUs {}", list.empty() ? "" : ", ", claim.ns, claim.name,
-                          uid.get(), (claim.cpus & l.reserved()).to_string());
-    }
-    return list;
+  std::vector<ConfigConflict> now = books_.with_both([this](const ledger::Ledger& l, const MemoryBook& m) {
+    return config_conflicts(l, m, node_.config.memory.enabled);
   });
-  if (now == config_conflict_) return;
-  config_conflict_ = now;
-  if (now.empty()) {
-    log_info(0, "No claim is on reserved CPUs any more");
+  if (now == config_conflicts_) return;
+  config_conflicts_ = std::move(now);
+  if (config_conflicts_.empty()) {
+    log_info(0, "No claim contradicts the configuration any more");
     health_.set_ok("config");
     return;
   }
-  log_error("The configuration reserves CPUs of running claims; they keep them, nothing new is prepared",
-            make_error(Errc::kConflict, "{}", now));
-  health_.set_failed("config", "reserved CPUs are held by claims: " + now);
+  std::string check;
+  for (const ConfigConflict& c : config_conflicts_) {
+    log_error(c.event, make_error(Errc::kConflict, "{}", c.claims));
+    check += fmt::format("{}{}: {}", check.empty() ? "" : "; ", c.check, c.claims);
+  }
+  health_.set_failed("config", check);
 }
 
 void Session::retry_registration(Clock::time_point now) {

@@ -21,6 +21,7 @@
 
 #include "agent/books.h"
 #include "agent/claim_service.h"
+#include "agent/config_conflict.h"
 #include "agent/guard.h"
 #include "agent/machine_watch.h"
 #include "agent/memory_part.h"
@@ -70,6 +71,7 @@ class Session {
   void start_services();
   void look_at_machine();
   void report_lost_cpus();
+  void report_memory_lacks();
   void report_config_conflict();
   void rewrite_cdi();
   TellPod tell_pod();
@@ -104,7 +106,8 @@ class Session {
   bool is_health_due_ = true;        // devices changed, or nobody was told yet
   std::map<ClaimUid, CpuSet> lost_;  // claims told as lacking CPUs
   Clock::time_point next_lost_check_{};
-  std::string config_conflict_;  // as last told
+  std::vector<ConfigConflict> config_conflicts_;     // as last told
+  std::map<std::string, std::string> memory_lacks_;  // the same, by device
   SliceReport slice_report_;
 
   MachineWatch watch_;

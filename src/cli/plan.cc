@@ -256,8 +256,10 @@ std::string devices_text(const agent::Node& node, const agent::Machine& machine,
       items.push_back(std::move(body));
     }
   };
-  add(driver, device::cut_into_slices(machine.devices), mapping);
-  if (machine.memory) add(std::string(memory::kDriverName), machine.memory->published.slices, {});
+  add(driver, agent::cpu_slices(node, machine, machine.memory ? &machine.memory->inventory : nullptr),
+      mapping);
+  if (machine.memory && !agent::comes_with_memory(node.config))
+    add(std::string(memory::kDriverName), machine.memory->published.slices, {});
   const json::value list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items)}};
   return form == "json" ? to_pretty_json(list) : to_yaml(list);
 }

@@ -80,7 +80,6 @@ class Reader {
     s.finish();
     // Judged together with the rest.
     note(node, "mode", name_of(m.mode), out_.memory_mode);
-    note(node, "hugetlbEnforcement", name_of(m.hugetlb), out_.memory_hugetlb);
     note(node, "rescanSeconds", fmt::format("{}", m.rescan_seconds), out_.memory_rescan);
   }
 

@@ -302,6 +302,14 @@ TEST(V1Beta1, EveryFieldOfMemory) {
   EXPECT_EQ(again->config.memory, m);
 }
 
+TEST(V1Beta1, CombinedMemoryIsToldToBeAlpha) {
+  const Result<Loaded> got =
+      from_file(kHead + std::string("node: {reservedCPUs: none}\nmemory: {enabled: true, mode: combined}\n"));
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  ASSERT_EQ(got->warnings.size(), 1U);
+  EXPECT_THAT(got->warnings[0].event, HasSubstr("alpha"));
+}
+
 TEST(V1Beta1, MemorySettingsWithoutMemoryAreTold) {
   const Result<Loaded> got = from_file(with_memory(false));
   ASSERT_TRUE(got.ok()) << got.error().text;
@@ -377,15 +385,9 @@ TEST(V1Beta1, Refuses) {
            {"a bad allocator",
             with("cpu: {allocator: internal}\n"),
             {"cpu.allocator", "cpumanager or external"}},
-           {"memory, combined mode",
-            with("memory:\n  enabled: true\n  mode: combined\n"),
-            {"line 7, column 9", "memory.mode \"combined\"", "not in this release", "separate"}},
            {"memory, combined mode of sockets",
             with("cpu: {groupBy: socket}\nmemory:\n  enabled: true\n  mode: combined\n"),
             {"line 8, column 9", "requires cpu.devices \"grouped\""}},
-           {"memory, pod enforcement",
-            with("memory:\n  enabled: true\n  hugetlbEnforcement: pod\n"),
-            {"line 7, column 23", "memory.hugetlbEnforcement \"pod\"", "use \"container\""}},
            {"memory, an unknown enforcement",
             with("memory: {hugetlbEnforcement: all}\n"),
             {"memory.hugetlbEnforcement \"all\"", "none, container or pod"}},

@@ -55,7 +55,6 @@ struct Settings {
   Stated memory_nodes{"", "memory.nodes", "default"};
   Stated memory_reserved{"", "memory.reserved", "default"};
   Stated memory_mode{"separate", "memory.mode", "default"};
-  Stated memory_hugetlb{"container", "memory.hugetlbEnforcement", "default"};
   Stated memory_rescan{"60", "memory.rescanSeconds", "default"};
   std::vector<Warning> warnings;
 };

@@ -166,7 +166,8 @@ const std::vector<FieldDoc>& field_docs() {
        0,
        "",
        "`separate`",
-       "`separate`: memory devices of their own; `combined`: not in this release"},
+       "`separate`: memory devices of their own; `combined` (alpha): memory comes with the CPUs of one "
+       "device"},
       {"memory",
        "nodes",
        Type::kText,
@@ -193,8 +194,8 @@ const std::vector<FieldDoc>& field_docs() {
        0,
        "",
        "`container`",
-       "hugepage limits of containers with hugepage claims: not set, set through the runtime; `pod`: not in "
-       "this release"},
+       "hugepage limits of containers with hugepage claims: not set, set through the runtime; `pod`: their "
+       "pods' limits, too, in the node's cgroup tree"},
       {"memory",
        "limitPolicy",
        Type::kWord,

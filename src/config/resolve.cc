@@ -263,10 +263,10 @@ Status check_memory(Settings& s, Config& c) {
   }
   if (Status r = memory::check_mode(c.memory.mode, c.cpu.devices, c.cpu.group_by); !r.ok())
     return at(s.memory_mode, std::move(r).error());
-  if (c.memory.mode == MemoryMode::kCombined)
-    return s.memory_mode.refuse("is not in this release; use \"separate\"");
-  if (c.memory.hugetlb == HugetlbEnforcement::kPod)
-    return s.memory_hugetlb.refuse("is not in this release; use \"container\"");
+  if (c.memory.mode == MemoryMode::kCombined) {
+    s.warnings.push_back({"Combined memory is alpha and may change in any release", s.memory_mode.name,
+                          "use \"separate\" where that matters"});
+  }
   if (c.publish.driver_name == memory::kDriverName) {
     return s.driver_name.refuse(
         "is the name of the memory devices' driver, which memory.enabled turns on; choose another");

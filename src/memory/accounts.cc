@@ -23,8 +23,29 @@ bool is_adopted(const Claim& claim) {
                      [](const Grant& grant) { return grant.device.empty(); });
 }
 
-Error prepared_differently(const std::string& claim) {
-  return make_error(Errc::kConflict, "claim {} is already prepared with a different allocation", claim);
+// A device of memory alone has a name of its own.
+bool is_of_memory_device(const Grant& grant) { return grant.device == device_name(grant.kind, grant.node); }
+
+// Compared as texts and numbers: the device may not be offered any more.
+bool is_what_was_granted(const Claim& claim, const std::vector<AllocationResult>& results) {
+  using Row =
+      std::tuple<std::string, std::string, std::string, std::optional<std::string>, std::string, Bytes>;
+  std::multiset<Row> granted;
+  for (const Grant& g : claim.grants) {
+    granted.emplace(g.request, g.pool, g.device, g.share_id,
+                    is_of_memory_device(g) ? std::string(kSizeKey) : combined_key(g.kind), g.bytes);
+  }
+  std::multiset<Row> named;
+  for (const AllocationResult& r : results) {
+    for (const auto& [key, amount] : r.consumed) {
+      if (key != kSizeKey && !is_combined_key(key)) continue;
+      const std::optional<Bytes> bytes = whole_bytes(amount);
+      if (!bytes) return false;
+      if (*bytes == Bytes() && is_combined_key(key)) continue;
+      named.emplace(r.request, r.pool, r.device, r.share_id, key, *bytes);
+    }
+  }
+  return granted == named;
 }
 
 Status check_free(const std::string& claim, const std::map<SpanKey, Bytes>& wanted, const FreePages& free) {
@@ -42,6 +63,27 @@ Status check_free(const std::string& claim, const std::map<SpanKey, Bytes>& want
 }
 
 }  // namespace
+
+bool asks_for_memory(const std::map<std::string, Quantity>& consumed) {
+  return std::any_of(consumed.begin(), consumed.end(), [](const auto& entry) {
+    return is_combined_key(entry.first) && entry.second != Quantity(0);
+  });
+}
+
+bool asks_for_memory(const ClaimFacts& facts) {
+  return std::any_of(facts.results.begin(), facts.results.end(),
+                     [](const AllocationResult& r) { return asks_for_memory(r.consumed); });
+}
+
+std::optional<config::MemoryMode> mode_of(const Claim& claim) {
+  if (claim.grants.empty() || is_adopted(claim)) return std::nullopt;
+  return is_of_memory_device(claim.grants.front()) ? config::MemoryMode::kSeparate
+                                                   : config::MemoryMode::kCombined;
+}
+
+Error prepared_differently(const std::string& claim) {
+  return make_error(Errc::kConflict, "claim {} is already prepared with a different allocation", claim);
+}
 
 const PodUid& pod_of(const Claim& claim) {
   return claim.pod.get().empty() && claim.owner ? claim.owner->pod : claim.pod;
@@ -117,6 +159,7 @@ Result<Claim> Accounts::prepare(const ClaimUid& uid, const ClaimFacts& facts, co
     adopted.grants = *std::move(grants);
     return adopted;
   }
+  if (Status s = check_mode(); !s.ok()) return std::move(s).error();
   if (Status s = check_room(claim, wanted); !s.ok()) return std::move(s).error();
   if (free_pages != nullptr) {
     if (Status s = check_free(claim, wanted, *free_pages); !s.ok()) return std::move(s).error();
@@ -124,38 +167,6 @@ Result<Claim> Accounts::prepare(const ClaimUid& uid, const ClaimFacts& facts, co
   Claim fresh{.ns = facts.ns, .name = facts.name, .pod = *pod, .grants = *std::move(grants)};
   count(fresh.grants);
   return claims_.emplace(uid, std::move(fresh)).first->second;
-}
-
-std::string_view Accounts::key_of(const Grant& grant, std::string& buffer) const {
-  if (mode_ == config::MemoryMode::kSeparate) return kSizeKey;
-  return buffer = combined_key(grant.kind);
-}
-
-bool Accounts::is_memory_key(std::string_view key) const {
-  if (mode_ == config::MemoryMode::kSeparate) return key == kSizeKey;
-  return key.starts_with(kDriverName) && key.substr(kDriverName.size()).starts_with('/');
-}
-
-// Compared as texts and numbers: the device may not be offered any more.
-bool Accounts::is_what_was_granted(const Claim& claim, const std::vector<AllocationResult>& results) const {
-  using Row =
-      std::tuple<std::string, std::string, std::string, std::optional<std::string>, std::string, Bytes>;
-  std::multiset<Row> granted;
-  std::string buffer;
-  for (const Grant& g : claim.grants) {
-    granted.emplace(g.request, g.pool, g.device, g.share_id, key_of(g, buffer), g.bytes);
-  }
-  std::multiset<Row> named;
-  for (const AllocationResult& r : results) {
-    for (const auto& [key, amount] : r.consumed) {
-      if (!is_memory_key(key)) continue;
-      const std::optional<Bytes> bytes = whole_bytes(amount);
-      if (!bytes) return false;
-      if (*bytes == Bytes() && mode_ == config::MemoryMode::kCombined) continue;
-      named.emplace(r.request, r.pool, r.device, r.share_id, key, *bytes);
-    }
-  }
-  return granted == named;
 }
 
 Result<std::vector<Grant>> Accounts::read_results(const std::string& claim, const ClaimFacts& facts) const {
@@ -175,7 +186,7 @@ Status Accounts::read_result(const std::string& claim, const AllocationResult& r
     if (!result.consumed.contains(std::string(kSizeKey))) return no_size(claim, result.device);
   }
   for (const auto& [key, amount] : result.consumed) {
-    if (!is_memory_key(key)) continue;
+    if (is_combined ? !is_combined_key(key) : key != kSizeKey) continue;
     if (is_combined && amount == Quantity(0)) continue;
     if (result.admin_access) return no_admin_access(claim);
     const auto found = offer_of_.find({result.device, key});
@@ -282,6 +293,27 @@ std::vector<ClaimUid> Accounts::claims_of(const Owner& owner) const {
     if (claim.owner == owner) out.push_back(uid);
   }
   return out;
+}
+
+std::vector<ClaimUid> Accounts::claims_of_other_mode() const {
+  std::vector<ClaimUid> out;
+  for (const auto& [uid, claim] : claims_) {
+    if (mode_of(claim).value_or(mode_) != mode_) out.push_back(uid);
+  }
+  return out;
+}
+
+Status Accounts::check_mode() const {
+  const std::vector<ClaimUid> odd = claims_of_other_mode();
+  if (odd.empty()) return ok_status();
+  const Claim& first = claims_.at(odd.front());
+  const bool is_combined = mode_ == config::MemoryMode::kCombined;
+  return make_error(
+      Errc::kConflict,
+      "memory.mode is \"{}\" and {} claims hold memory of mode \"{}\", first {}/{} ({}); nothing new is "
+      "prepared until they end or memory.mode is set back",
+      is_combined ? "combined" : "separate", odd.size(), is_combined ? "separate" : "combined", first.ns,
+      first.name, odd.front().get());
 }
 
 Bytes Accounts::held(Kind kind, NumaNodeId node) const {

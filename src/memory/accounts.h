@@ -43,6 +43,8 @@ namespace dracpu::memory {
 struct Consumer {
   std::string resource;  // "pods"
   PodUid uid;
+
+  friend bool operator==(const Consumer&, const Consumer&) = default;
 };
 
 // A result of the claim's allocation that names our driver.
@@ -53,6 +55,8 @@ struct AllocationResult {
   std::optional<std::string> share_id{};
   bool admin_access = false;
   std::map<std::string, Quantity> consumed{};  // capacity → amount
+
+  friend bool operator==(const AllocationResult&, const AllocationResult&) = default;
 };
 
 // What is read of a claim. `results` are those of our driver: "dra.memory", or in combined mode that of the
@@ -63,7 +67,13 @@ struct ClaimFacts {
   bool is_allocated = true;
   std::vector<Consumer> reserved_for;
   std::vector<AllocationResult> results;
+
+  friend bool operator==(const ClaimFacts&, const ClaimFacts&) = default;
 };
+
+// Whether memory comes with the CPUs of a result.
+bool asks_for_memory(const std::map<std::string, Quantity>& consumed);
+bool asks_for_memory(const ClaimFacts& facts);
 
 // One amount that a result got.
 struct Grant {
@@ -89,6 +99,10 @@ struct Claim {
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
+// The mode that it was prepared in, told by its devices; nothing: adopted.
+std::optional<config::MemoryMode> mode_of(const Claim& claim);
+// It says of a claim that is prepared as something else.
+Error prepared_differently(const std::string& claim);
 // The one pod whose containers may use it; empty: not known yet.
 const PodUid& pod_of(const Claim& claim);
 Amounts amounts_of(const Claim& claim);
@@ -123,7 +137,8 @@ class Accounts {
   // Claims --------------------------------------------------------------------------------------------------
   // Holds what the claim's results name. The same claim again gives the same answer. A claim without a result
   // of ours, or in combined mode without memory, gives one without grants, of which nothing is kept.
-  // `free_pages`: as they are now; null: not looked at.
+  // `free_pages`: as they are now; null: not looked at. While claims of the other mode are held, nothing new
+  // is prepared (RULINGS 7).
   Result<Claim> prepare(const ClaimUid& uid, const ClaimFacts& facts, const FreePages* free_pages);
   void commit(const ClaimUid& uid);
   // Gives back what an uncommitted prepare took. No effect on a committed claim.
@@ -145,6 +160,10 @@ class Accounts {
 
   // Facts ---------------------------------------------------------------------------------------------------
   const std::map<ClaimUid, Claim>& claims() const { return claims_; }
+  // The configuration changed under them.
+  std::vector<ClaimUid> claims_of_other_mode() const;
+  // kConflict while there are any: nothing new is to be prepared.
+  Status check_mode() const;
   Bytes held(Kind kind, NumaNodeId node) const;
   // In published order, then what is held and not offered.
   std::vector<Standing> standings() const;
@@ -154,9 +173,6 @@ class Accounts {
  private:
   using Sums = std::map<SpanKey, Bytes>;
 
-  std::string_view key_of(const Grant& grant, std::string& buffer) const;
-  bool is_memory_key(std::string_view key) const;
-  bool is_what_was_granted(const Claim& claim, const std::vector<AllocationResult>& results) const;
   Result<std::vector<Grant>> read_results(const std::string& claim, const ClaimFacts& facts) const;
   Status read_result(const std::string& claim, const AllocationResult& result, std::vector<Grant>& out) const;
   Status check_room(const std::string& claim, const Sums& wanted) const;

@@ -329,6 +329,36 @@ TEST_F(CombinedAccountsTest, MemoryComesWithTheCpusOfOneResult) {
                  Errc::kConflict, "claim ns/c is already prepared with a different allocation");
 }
 
+// RULINGS 7: what was granted stays as it is, and nothing new comes before it has ended.
+TEST_F(CombinedAccountsTest, ClaimsOfTheOtherModeKeepTheirsAndHoldUpNewOnes) {
+  const ClaimFacts with_cpus = claim({{"dra.cpu/cpu", amount("8")}, {"dra.memory/memory", amount("1Gi")}});
+  const ClaimFacts alone = claim_of({result("memory-numa000", "1Gi")});
+  const Claim of_cpus = prepared(with_cpus);
+  Accounts separate(MemoryMode::kSeparate, two_nodes());
+  const Claim of_memory = separate.prepare(ClaimUid("u-2"), alone, nullptr).value();
+  EXPECT_EQ(mode_of(of_cpus), MemoryMode::kCombined);
+  EXPECT_EQ(mode_of(of_memory), MemoryMode::kSeparate);
+  EXPECT_EQ(mode_of(adopted_claim(amounts_on({{Kind(), 0, 1_GiB}}))), std::nullopt);
+  EXPECT_TRUE(accounts_.check_mode().ok());
+
+  ASSERT_TRUE(accounts_.adopt(ClaimUid("u-2"), of_memory).ok());
+  EXPECT_EQ(accounts_.claims_of_other_mode(), std::vector<ClaimUid>{ClaimUid("u-2")});
+  EXPECT_EQ(accounts_.prepare(ClaimUid("u-2"), alone, nullptr).value(), of_memory);
+  EXPECT_EQ(prepared(with_cpus), of_cpus);
+  const Result<Claim> fresh = accounts_.prepare(ClaimUid("u-3"), with_cpus, nullptr);
+  ASSERT_FALSE(fresh.ok());
+  EXPECT_EQ(fresh.error().code, Errc::kConflict);
+  EXPECT_EQ(fresh.error().text,
+            "memory.mode is \"combined\" and 1 claims hold memory of mode \"separate\", first ns/c (u-2); "
+            "nothing new is prepared until they end or memory.mode is set back");
+  EXPECT_TRUE(accounts_.release(ClaimUid("u-2")));
+  EXPECT_TRUE(accounts_.prepare(ClaimUid("u-3"), with_cpus, nullptr).ok());
+
+  ASSERT_TRUE(separate.adopt(kUid, of_cpus).ok());
+  EXPECT_EQ(separate.prepare(kUid, with_cpus, nullptr).value(), of_cpus);
+  EXPECT_FALSE(separate.prepare(ClaimUid("u-3"), alone, nullptr).ok());
+}
+
 TEST_F(CombinedAccountsTest, RefusalsNameTheCapacity) {
   expect_refused(
       claim({{"dra.memory/hugepages_2Mi", amount("3Mi")}}), Errc::kInvalidInput,

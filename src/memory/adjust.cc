@@ -117,7 +117,8 @@ Result<Placement> place(const Accounts& accounts, const ContainerFacts& containe
                       container.who.container, mems);
   }
   out.adjustment.mems = list_of(nodes);
-  for (const auto& [size, bytes] : claimed_limits(held, policy)) {
+  out.claimed_hugepages = claimed_limits(held, policy);
+  for (const auto& [size, bytes] : out.claimed_hugepages) {
     const std::uint64_t asked = limit_in(container.resources, size).value_or(0);
     out.adjustment.hugepage_limits.emplace(size, std::max(asked, bytes));
   }

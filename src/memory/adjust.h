@@ -65,6 +65,7 @@ struct Adjustment {
 struct Placement {
   std::vector<ClaimUid> claims;  // empty: the container has no memory claims
   Adjustment adjustment;
+  std::map<std::string, std::uint64_t> claimed_hugepages{};  // "2MB" → what its claims have, where enforced
 };
 // Why not, for counters.
 enum class Refusal { kMalformed, kUnprepared, kMismatch, kOwned, kOffline, kKubeletMems };

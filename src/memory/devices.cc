@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "device/build.h"
@@ -134,9 +135,12 @@ Published separate_devices(const Inventory& inventory, const DeviceOptions& opti
 Published combined_devices(const Inventory& inventory, std::vector<device::Slice> cpu_slices,
                            const DeviceOptions& options) {
   Published out;
+  std::set<NumaNodeId> lonely;
+  for (const Span& span : inventory.spans) lonely.insert(span.node);
   for (device::Slice& slice : cpu_slices) {
     for (Device& device : slice.devices) {
       const std::optional<NumaNodeId> node = node_of(device, inventory);
+      if (node) lonely.erase(*node);
       for (const Span& span : inventory.spans) {
         if (span.node != node) continue;
         const std::string key = combined_key(span.kind);
@@ -147,6 +151,11 @@ Published combined_devices(const Inventory& inventory, std::vector<device::Slice
         out.offers.push_back({device.name, key, span.kind, span.node, span.page, span.capacity});
       }
     }
+  }
+  for (const NumaNodeId node : lonely) {
+    out.warnings.push_back(
+        {fmt::format("NUMA node {}", node.get()), "no device with CPUs is published of it",
+         "its memory is not offered, because memory.mode \"combined\" offers it with CPUs"});
   }
   out.slices = std::move(cpu_slices);
   return out;

@@ -56,7 +56,8 @@ struct DeviceOptions {
 
 Published separate_devices(const Inventory& inventory, const DeviceOptions& options);
 
-// `cpu_slices` with the memory added to the devices of NUMA nodes. The mapping of CPUs is not ours to add.
+// `cpu_slices` with the memory added to the devices of NUMA nodes; nodes without one are told in a warning.
+// The mapping of CPUs is not ours to add.
 Published combined_devices(const Inventory& inventory, std::vector<device::Slice> cpu_slices,
                            const DeviceOptions& options);
 

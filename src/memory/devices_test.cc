@@ -237,6 +237,14 @@ TEST(CombinedDevices, TooManyCapacitiesAreLeftOutAndTheDeviceStays) {
   EXPECT_EQ(device_at(got, "cpudevnuma000").capacity.size(), 2U);
 }
 
+TEST(CombinedDevices, ANodeWithoutCpusIsToldAndNotOffered) {
+  const Published got =
+      combined_devices(inventory_of({{0, worked_node()}, {1, worked_node()}}, {0, 1}), cpu_slices({0}), {});
+  EXPECT_EQ(got.offers.size(), 3U);
+  ASSERT_EQ(got.warnings.size(), 1U);
+  EXPECT_EQ(got.warnings[0].path, "NUMA node 1");
+}
+
 TEST(CombinedDevices, OfAMachineWithoutNodesGetAll) {
   topology::MachineMemory machine = machine_of({{0, worked_node()}});
   machine.has_numa = false;

@@ -5,18 +5,20 @@
 //
 // The kubelet gives a pod the sum of its containers' own hugepage limits. What claims add to a container
 // beyond its own limit must be added to the pod's, and nothing more: a pod that states its claim in its spec,
-// too, has the room already. The value is made anew from the baseline each time, never from what is read.
+// too, has the room already. The value is made anew from the baseline each time, never from what is read. The
+// baseline and the containers are noted with the cgroup itself, so they live and end with it.
 //
 // Errors  kInvalidInput  a cgroup parent that leads out of the mount
+//         kCorrupt       a note or a limit that nobody here wrote
 // Threads Pure.
 
 #ifndef DRACPU_MEMORY_POD_LIMITS_H_
 #define DRACPU_MEMORY_POD_LIMITS_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "memory/types.h"
@@ -27,12 +29,26 @@ namespace dracpu::memory {
 struct ContainerShare {
   Bytes claimed;
   Bytes own_limit;  // from the kubelet
+
+  friend bool operator==(const ContainerShare&, const ContainerShare&) = default;
 };
 
-// What the pod's limit must be; nothing if there is no limit to raise. `baseline`: before our first write,
-// empty for "max".
-std::optional<Bytes> pod_limit(const std::optional<Bytes>& baseline,
-                               const std::vector<ContainerShare>& containers);
+// What is known of one page size of a pod.
+struct PodNote {
+  std::optional<Bytes> baseline;  // the limit before our first write; nothing: "max"
+  std::map<std::string, ContainerShare> containers{};
+
+  friend bool operator==(const PodNote&, const PodNote&) = default;
+};
+
+// What the pod's limit must be; nothing if there is no limit to raise.
+std::optional<Bytes> pod_limit(const PodNote& note);
+
+// "0 main=67108864/0 side=2097152/2097152".
+std::string format_note(const PodNote& note);
+Result<PodNote> parse_note(std::string_view text);
+// A file of the kernel such as hugetlb.2MB.max; nothing: "max".
+Result<std::optional<Bytes>> parse_limit(std::string_view text);
 
 // The path below the cgroup mount of a pod's parent as the runtime reports it: no leading slash, no empty
 // parts. Links are a matter of whoever opens it.

@@ -3,6 +3,7 @@
 
 #include "memory/pod_limits.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "memory/test_amounts.h"
@@ -27,8 +28,27 @@ TEST(PodLimit, AddsWhatClaimsNeedBeyondTheSpec) {
            {"no limit", std::nullopt, {{64_MiB, {}}}, std::nullopt},
        }) {
     SCOPED_TRACE(c.about);
-    EXPECT_EQ(pod_limit(c.baseline, c.containers), c.limit);
+    PodNote note{.baseline = c.baseline};
+    for (const ContainerShare& share : c.containers)
+      note.containers.emplace(fmt::format("c{}", note.containers.size()), share);
+    EXPECT_EQ(pod_limit(note), c.limit);
+    EXPECT_EQ(parse_note(format_note(note)).value(), note);
   }
+}
+
+TEST(PodNote, IsReadAsItWasWrittenAndNothingElse) {
+  const PodNote note{.baseline = 2_MiB, .containers = {{"main", {64_MiB, {}}}, {"side", {2_MiB, 2_MiB}}}};
+  EXPECT_EQ(format_note(note), "2097152 main=67108864/0 side=2097152/2097152");
+  EXPECT_EQ(format_note({}), "max");
+  for (const char* text : {"", "x", "-1", "0 main", "0 main=1", "0 =1/2", "0 main=1/", "0  main=1/2",
+                           "0 a=1/2/3", "0 main/1=2"}) {
+    const Result<PodNote> got = parse_note(text);
+    ASSERT_FALSE(got.ok()) << text;
+    EXPECT_EQ(got.error().code, Errc::kCorrupt);
+  }
+  EXPECT_EQ(parse_limit("max\n").value(), std::nullopt);
+  EXPECT_EQ(parse_limit("4096\n").value(), Bytes{4096});
+  EXPECT_FALSE(parse_limit("none\n").ok());
 }
 
 TEST(PodPath, StaysBelowTheMount) {

@@ -78,6 +78,10 @@ std::string device_name(Kind kind, NumaNodeId node) {
 
 std::string combined_key(Kind kind) { return fmt::format("{}/{}", kDriverName, variable_name(kind)); }
 
+bool is_combined_key(std::string_view key) {
+  return key.starts_with(kDriverName) && key.substr(kDriverName.size()).starts_with('/');
+}
+
 std::string runtime_page_size(Bytes page) {
   if (page.count >= std::uint64_t{1} << 30U) return fmt::format("{}GB", page.count >> 30U);
   if (page.count >= std::uint64_t{1} << 20U) return fmt::format("{}MB", page.count >> 20U);

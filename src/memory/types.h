@@ -86,6 +86,8 @@ std::string device_name(Kind kind, NumaNodeId node);
 // "size", the capacity of a memory device; on a device that has CPUs, too: "dra.memory/hugepages_2Mi".
 inline constexpr std::string_view kSizeKey = "size";
 std::string combined_key(Kind kind);
+// Whether a capacity is of memory on a device that has CPUs, known or not.
+bool is_combined_key(std::string_view key);
 // "2MB": whole GB, MB or KB in powers of 1024, as the kernel names cgroup files.
 std::string runtime_page_size(Bytes page);
 

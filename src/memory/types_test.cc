@@ -38,6 +38,8 @@ TEST(Kinds, HaveOneSpellingEverywhere) {
   }
   EXPECT_EQ(device_name(Kind(), NumaNodeId(1234)), "memory-numa1234");
   EXPECT_EQ(combined_key(kind(2_MiB)), "dra.memory/hugepages_2Mi");
+  EXPECT_TRUE(is_combined_key("dra.memory/hugepages_2Mi") && is_combined_key("dra.memory/later"));
+  EXPECT_FALSE(is_combined_key("size") || is_combined_key("dra.memory") || is_combined_key("dra.cpu/cpu"));
 }
 
 TEST(Kinds, OtherSpellingsAreNone) {

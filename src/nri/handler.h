@@ -41,6 +41,7 @@ struct ContainerInfo {
   PodUid pod_uid;  // of the pod; the container's labels io.kubernetes.pod.* where the list lacks the pod
   std::string pod_namespace;
   std::string pod_name;
+  std::string pod_cgroup{};  // below the cgroup mount, as the runtime reports it; not in Synchronize
   std::string name;  // container name; the label io.kubernetes.container.name where the field is empty
   std::vector<std::string>
       env;                  // only entries whose name begins with "DRA_CPUSET", in order, duplicates kept

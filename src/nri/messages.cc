@@ -80,6 +80,7 @@ ContainerInfo extract(const api::PodSandbox& pod, const api::Container& containe
   out.pod_uid = PodUid(pod.uid());
   out.pod_namespace = pod.namespace_();
   out.pod_name = pod.name();
+  out.pod_cgroup = pod.linux().cgroup_parent();
   return out;
 }
 

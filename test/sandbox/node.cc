@@ -49,9 +49,9 @@ long double amount_of(const json::value& capacity) {
 }
 
 json::object result_of(const std::string& request, const std::string& driver, const std::string& node,
-                       const std::string& device, const std::string& key, const std::string& amount) {
+                       const std::string& device, json::object consumed) {
   return {{"request", request}, {"driver", driver},     {"pool", node},
-          {"device", device},   {"shareID", new_uid()}, {"consumedCapacity", json::object{{key, amount}}}};
+          {"device", device},   {"shareID", new_uid()}, {"consumedCapacity", std::move(consumed)}};
 }
 
 json::object allocation_of(const std::string& node, json::array results) {
@@ -62,12 +62,11 @@ json::object allocation_of(const std::string& node, json::array results) {
                                          json::array{json::object{{"matchFields", json::array{here}}}}}}}};
 }
 
-json::object request_of(const std::string& name, const std::string& cls, const std::string& key,
-                        const std::string& amount) {
+json::object request_of(const std::string& name, const std::string& cls, json::object amounts) {
   const json::object exactly{{"deviceClassName", cls},
                              {"allocationMode", "ExactCount"},
                              {"count", 1},
-                             {"capacity", json::object{{"requests", json::object{{key, amount}}}}}};
+                             {"capacity", json::object{{"requests", std::move(amounts)}}}};
   return {{"name", name}, {"exactly", exactly}};
 }
 
@@ -247,11 +246,11 @@ Result<ClaimName> Node::make_claim(const std::string& name, std::size_t cpus) {
   const std::lock_guard<std::mutex> lock(scheduling_);
   Result<std::string> device = pick_device(cpus);
   if (!device.ok()) return std::move(device).error();
-  const std::string amount = std::to_string(cpus);
-  return put_claim(name, {request_of("cpus", kDriverName, "dra.cpu/cpu", amount)},
-                   allocation_of(options_.name, {result_of("cpus", kDriverName, options_.name, *device,
-                                                           "dra.cpu/cpu", amount)}),
-                   new_pod(name));
+  const json::object amount{{"dra.cpu/cpu", std::to_string(cpus)}};
+  return put_claim(
+      name, {request_of("cpus", kDriverName, amount)},
+      allocation_of(options_.name, {result_of("cpus", kDriverName, options_.name, *device, amount)}),
+      new_pod(name));
 }
 
 Result<ClaimName> Node::put_claim(const std::string& name, const json::array& requests,
@@ -278,16 +277,26 @@ Result<ClaimName> Node::make_memory_claim(const std::string& name, const PodInfo
   json::array results;
   for (std::size_t i = 0; i < wishes.size(); ++i) {
     const std::string request = fmt::format("memory-{}", i);
-    requests.push_back(request_of(request, kMemoryDriver, "size", wishes[i].size));
-    results.push_back(
-        result_of(request, kMemoryDriver, options_.name, wishes[i].device, "size", wishes[i].size));
+    const json::object amount{{"size", wishes[i].size}};
+    requests.push_back(request_of(request, kMemoryDriver, amount));
+    results.push_back(result_of(request, kMemoryDriver, options_.name, wishes[i].device, amount));
   }
   if (cpus > 0) {
-    const std::string amount = std::to_string(cpus);
-    requests.push_back(request_of("cpus", kDriverName, "dra.cpu/cpu", amount));
-    results.push_back(result_of("cpus", kDriverName, options_.name, cpu_device, "dra.cpu/cpu", amount));
+    const json::object amount{{"dra.cpu/cpu", std::to_string(cpus)}};
+    requests.push_back(request_of("cpus", kDriverName, amount));
+    results.push_back(result_of("cpus", kDriverName, options_.name, cpu_device, amount));
   }
   return put_claim(name, requests, allocation_of(options_.name, std::move(results)), pod);
+}
+
+Result<ClaimName> Node::make_slot_claim(const std::string& name, const PodInfo& pod,
+                                        const std::string& device,
+                                        const std::map<std::string, std::string>& amounts) {
+  json::object of_slot;
+  for (const auto& [key, amount] : amounts) of_slot[key] = amount;
+  return put_claim(
+      name, {request_of("slot", kDriverName, of_slot)},
+      allocation_of(options_.name, {result_of("slot", kDriverName, options_.name, device, of_slot)}), pod);
 }
 
 PodInfo Node::new_pod(const std::string& name) { return {new_uid(), kNamespace, name}; }

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -103,6 +104,9 @@ class Node {
   Result<ClaimName> make_memory_claim(const std::string& name, const PodInfo& pod,
                                       const std::vector<MemoryWish>& wishes, std::size_t cpus = 0,
                                       const std::string& cpu_device = "cpudevnuma000");
+  // A claim of one request on a device of the CPUs: capacity to amount, which in combined mode may be memory.
+  Result<ClaimName> make_slot_claim(const std::string& name, const PodInfo& pod, const std::string& device,
+                                    const std::map<std::string, std::string>& amounts);
   static PodInfo new_pod(const std::string& name);
   // A pod that exists already, its claims prepared by these drivers in this order.
   Result<Pod> start_pod_of(const PodInfo& pod, const std::vector<ClaimName>& claims,

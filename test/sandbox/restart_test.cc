@@ -147,7 +147,8 @@ TEST_F(Restart, WhatAnotherDriverPreparedAndEndedIsFreeAgain) {
   ASSERT_NO_FATAL_FAILURE(start_and_wait());
   ASSERT_TRUE(eventually(std::chrono::seconds(10), [&] {
     return cpus_of(*theirs) == CpuSet::parse("2-3").value() && !std::filesystem::exists(file_of(ended)) &&
-           std::filesystem::exists(file_of(running));
+           std::filesystem::exists(file_of(running)) &&
+           node().driver_log(1000).find("Lost claim released") != std::string::npos;  // the file goes first
   }));
   EXPECT_TRUE(cpus_of(pod("shared")).intersects(CpuSet::parse("0-1").value()));
   EXPECT_FALSE(cpus_of(pod("shared-too")).intersects(CpuSet::parse("2-3").value()));

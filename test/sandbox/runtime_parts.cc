@@ -51,6 +51,7 @@ void fill_pod(const PodInfo& pod, api::PodSandbox& out) {
   out.set_uid(pod.uid);
   out.set_namespace_(pod.ns);
   out.set_name(pod.name);
+  out.mutable_linux()->set_cgroup_parent("/kubepods/pod" + pod.uid);
 }
 
 void fill_container(const ContainerView& view, api::ContainerState state, api::Container& out) {
