@@ -129,6 +129,8 @@ Result<Plan> make_plan(const Node& node, const Machine& machine, const PlanInput
     kube::Claim claim = input.claims[i];
     PlannedClaim planned{claim.ns, claim.name, claim.uid, !claim.allocation, {}, Planned()};
     planned.gets = [&]() -> Result<Planned> {
+      if (const auto known = input.refused.find(claim.uid); known != input.refused.end())
+        return known->second;
       if (!claim.allocation) {
         Result<kube::Allocation> made = first_fit.allocate(claim);
         if (!made.ok()) return std::move(made).error();

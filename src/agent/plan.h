@@ -31,6 +31,7 @@ namespace dracpu::agent {
 
 struct PlanInput {
   std::vector<kube::Claim> claims;
+  std::map<ClaimUid, Error> refused{};  // claims of which that is known already
   std::optional<CpuSet> free{};
   std::map<ClaimUid, ledger::Claim> held{};
   std::map<ClaimUid, memory::Claim> held_memory{};

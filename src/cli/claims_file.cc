@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -37,15 +38,55 @@ void set_defaults(json::value& request) {
   if (!fields->contains("count") && (*fields)["allocationMode"] == "ExactCount") (*fields)["count"] = 1;
 }
 
-void set_defaults_of_claim(json::object& claim) {
-  json::value* requests = find(find(claim.if_contains("spec"), "devices"), "requests");
-  if (requests == nullptr || !requests->is_array()) return;
-  for (json::value& request : requests->get_array()) {
-    if (json::value* exactly = find(&request, "exactly")) set_defaults(*exactly);
-    json::value* first = find(&request, "firstAvailable");
-    if (first == nullptr || !first->is_array()) continue;
-    for (json::value& sub : first->get_array()) set_defaults(sub);
+// Amounts above what the API counts become the most that it counts, as the server stores them.
+class AmountCap {
+ public:
+  void cap(json::value* amounts, const std::string& where) {
+    json::object* fields = amounts == nullptr ? nullptr : amounts->if_object();
+    if (fields == nullptr) return;
+    for (auto& [key, value] : *fields) {
+      if (!value.is_string()) continue;
+      const Result<Quantity> amount = Quantity::parse({value.get_string().data(), value.get_string().size()});
+      if (amount.ok() || amount.error().code != Errc::kUnsupported) continue;
+      if (!fault_) {
+        fault_ = make_error(Errc::kInvalidInput, "{}: {} is {}, the API counts to {}", where,
+                            printable(std::string_view(key.data(), key.size())),
+                            in_quotes({value.get_string().data(), value.get_string().size()}), INT64_MAX);
+      }
+      value = value.get_string().starts_with('-') ? -INT64_MAX : INT64_MAX;
+    }
   }
+  const std::optional<Error>& fault() const { return fault_; }
+
+ private:
+  std::optional<Error> fault_;
+};
+
+// Defaults set and amounts capped; what was above the cap.
+std::optional<Error> complete(json::object& claim) {
+  AmountCap amounts;
+  json::value* requests = find(find(claim.if_contains("spec"), "devices"), "requests");
+  if (requests != nullptr && requests->is_array()) {
+    for (json::value& request : requests->get_array()) {
+      const auto complete_one = [&](json::value& fields, const std::string& name) {
+        set_defaults(fields);
+        amounts.cap(find(find(&fields, "capacity"), "requests"), fmt::format("request {}", in_quotes(name)));
+      };
+      const std::string name = text_at(&request, "name");
+      if (json::value* exactly = find(&request, "exactly")) complete_one(*exactly, name);
+      json::value* first = find(&request, "firstAvailable");
+      if (first == nullptr || !first->is_array()) continue;
+      for (json::value& sub : first->get_array()) complete_one(sub, name + "/" + text_at(&sub, "name"));
+    }
+  }
+  json::value* results = find(find(find(claim.if_contains("status"), "allocation"), "devices"), "results");
+  if (results != nullptr && results->is_array()) {
+    for (json::value& result : results->get_array()) {
+      amounts.cap(find(&result, "consumedCapacity"),
+                  fmt::format("device {}", in_quotes(text_at(&result, "device"))));
+    }
+  }
+  return amounts.fault();
 }
 
 // v1 and v1beta2 have the same fields; older forms have them elsewhere. Items of a typed list have none.
@@ -109,7 +150,7 @@ class Reader {
   // A claim as the API server would give it; where it stands.
   Result<std::size_t> add_claim(json::object object) {
     if (Status s = check_version(object); !s.ok()) return std::move(s).error();
-    set_defaults_of_claim(object);
+    const std::optional<Error> too_much = complete(object);
     json::value& metadata = object["metadata"];
     if (!metadata.is_object()) metadata = json::object();
     json::object& fields = metadata.get_object();
@@ -122,6 +163,7 @@ class Reader {
                         in_quotes(full_name(out_.claims[first->second])), in_quotes(full_name(*claim)),
                         in_quotes(claim->uid.get()));
     }
+    if (too_much) out_.refused.emplace(claim->uid, *too_much);
     out_.claims.push_back(*std::move(claim));
     return first->second;
   }

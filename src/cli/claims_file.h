@@ -12,6 +12,7 @@
 #ifndef DRACPU_CLI_CLAIMS_FILE_H_
 #define DRACPU_CLI_CLAIMS_FILE_H_
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,7 @@ namespace dracpu::cli {
 
 struct ClaimsFile {
   std::vector<kube::Claim> claims;
+  std::map<ClaimUid, Error> refused;  // those with amounts that the API cannot count
   std::vector<std::string> notes;     // what was left out
 };
 

@@ -98,5 +98,30 @@ TEST(ReadClaims, WhatAPodNamesAndIsNotThereIsTold) {
       << "what was made from a template has a name of its own";
 }
 
+// The API server stores the most that it counts; here the claim is refused, by name, and the others are not.
+TEST(ReadClaims, AnAmountThatCannotBeCountedRefusesItsClaimAlone) {
+  for (const char* amount : {"9223372036854775808", "\"1e30\"", "16Ei", "\"-10E\""}) {
+    const ClaimsFile file =
+        read_claims(fmt::format("kind: ResourceClaim\nmetadata: {{name: big}}\nspec: {{devices: "
+                                "{{requests: [{{name: r, exactly: {{deviceClassName: dra.cpu, "
+                                "capacity: {{requests: {{dra.cpu/cpu: {}}}}}}}}}]}}}}\n---\n{}",
+                                amount, kTemplate))
+            .value();
+    EXPECT_THAT(names_of(file), ElementsAre("big", "d/t"));
+    ASSERT_EQ(file.refused.size(), 1U) << amount;
+    EXPECT_EQ(file.refused.begin()->first, file.claims[0].uid);
+    EXPECT_THAT(file.refused.begin()->second.text, HasSubstr("request \"r\": dra.cpu/cpu is \""));
+  }
+  const ClaimsFile allocated =
+      read_claims(
+          "kind: ResourceClaim\nmetadata: {name: big}\nstatus: {allocation: {devices: {results: [{request: "
+          "r, "
+          "driver: dra.cpu, pool: p, device: d, consumedCapacity: {dra.cpu/cpu: 16Ei}}]}}}\n")
+          .value();
+  ASSERT_EQ(allocated.refused.size(), 1U);
+  EXPECT_EQ(allocated.refused.begin()->second.text,
+            "device \"d\": dra.cpu/cpu is \"16Ei\", the API counts to 9223372036854775807");
+}
+
 }  // namespace
 }  // namespace dracpu::cli

@@ -194,6 +194,7 @@ int run_plan(const CommandLine& line) {
   leave_out_other_nodes(loaded->node, *file);
   for (const std::string& note : file->notes) complain(note);
   input.claims = std::move(file->claims);
+  input.refused = std::move(file->refused);
   if (line.free_cpus) {
     Result<CpuSet> free = CpuSet::parse(*line.free_cpus);
     if (!free.ok()) return bad_input(std::move(free).error().while_doing("flag --free"));

@@ -60,6 +60,7 @@ class PlanMemoryTest : public ::testing::Test {
     leave_out_other_nodes(node_, *file);
     agent::PlanInput input;
     input.claims = file->claims;
+    input.refused = file->refused;
     input.held_memory = held_;
     return plan_text(agent::make_plan(node_, *machine_, input).value(), *machine_, form);
   }

@@ -47,7 +47,7 @@ class PlanTest : public ::testing::Test {
     const Result<ClaimsFile> file = read_claims(text);
     EXPECT_TRUE(file.ok()) << file.error().text;
     return plan_text(
-        agent::make_plan(node_, *machine_, {file->claims, std::move(free), held_}).value(),
+        agent::make_plan(node_, *machine_, {file->claims, file->refused, std::move(free), held_}).value(),
         *machine_, form);
   }
 
