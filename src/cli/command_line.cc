@@ -354,7 +354,7 @@ CommandLine parse_command_line(const std::vector<std::string>& args) {
   if (word == "config") return line->flags.empty() ? parse_config(rest) : stray_flag(*line);
   if (word == "log-level") return line->flags.empty() ? parse_log_level(rest) : stray_flag(*line);
   if (word != "health" && word != "introspect" && word != "gatherinfo" && !is_subcommand(word)) {
-    return failed(kFailed,
+    return failed(kBadInput,
                   fmt::format("dracpu: subcommand \"{}\" is not known; there are: cleanup, config, devices, "
                               "gatherinfo, health, introspect, log-level, plan, state, topology, upgrade\n",
                               word));

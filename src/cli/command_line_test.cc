@@ -125,10 +125,10 @@ TEST(CommandLine, Refuses) {
            {"level too large", {"--v=99999999999"}, 2, "--v"},
            {"bad boolean", {"--expose-pcie-roots=maybe"}, 2, "\"maybe\""},
            {"empty boolean", {"--expose-pcie-roots="}, 2, "neither"},
-           {"boolean with a word", {"--expose-pcie-roots", "false"}, 1, "\"false\" is not known"},
-           {"unknown subcommand", {"run"}, 1, "devices, gatherinfo, health"},
-           {"empty subcommand", {""}, 1, "devices, gatherinfo, health"},
-           {"after two dashes", {"--", "--v=1"}, 1, "devices, gatherinfo, health"},
+           {"boolean with a word", {"--expose-pcie-roots", "false"}, 2, "\"false\" is not known"},
+           {"unknown subcommand", {"run"}, 2, "devices, gatherinfo, health"},
+           {"empty subcommand", {""}, 2, "devices, gatherinfo, health"},
+           {"after two dashes", {"--", "--v=1"}, 2, "devices, gatherinfo, health"},
            {"flags with a subcommand", {"--v=4", "introspect", "metrics"}, 1, "--v"},
            {"flags with health", {"--config=x", "health", "live"}, 1, "--config"},
            {"introspect alone", {"introspect"}, 1, "metrics"},
@@ -259,7 +259,7 @@ TEST(Run, ExitCodes) {
   EXPECT_EQ(run_with({"dracpu", "--config=/nowhere/c.yaml"}, never), 1);
   EXPECT_EQ(run_with({"dracpu", "--reserved-cpus=x"}, never), 1);
   EXPECT_EQ(run_with({"dracpu", "--kubelet-root-dir=relative"}, never), 1);
-  EXPECT_EQ(run_with({"dracpu", "what"}, never), 1);
+  EXPECT_EQ(run_with({"dracpu", "what"}, never), 2);
   EXPECT_EQ(run_with({"dracpu", "--help"}, never), 0);
   EXPECT_EQ(run_with({"dracpu", "introspect", "metrics"}, never), 0);
   EXPECT_EQ(run_with({"dracpu", "health", "live", "--address=unix:/nowhere/s"}, never), 1);
