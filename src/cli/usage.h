@@ -136,18 +136,20 @@ inline constexpr std::string_view kCleanupUsage =
     "  -o, --output FORM       text (default) or json\n";
 
 inline constexpr std::string_view kConfigUsage =
-    "Usage: dracpu config check FILE\n"
+    "Usage: dracpu config check FILE [--sysfs-overlay FILE]\n"
     "       dracpu config migrate [FILE] [driver flags]\n"
     "       dracpu config show [--defaults] [--address ADDRESS]\n"
     "       dracpu config schema|reference\n"
     "\n"
-    "check reads a configuration file as the driver would. migrate prints the v1alpha1 file and the flags as "
+    "check reads a configuration file, and the sysfs overlay that it names, as the driver would. migrate "
+    "prints the v1alpha1 file and the flags as "
     "one\n"
     "v1beta1 file that means the same, comments included. show prints what the driver in this container "
     "uses,\n"
     "or the defaults. schema prints a JSON schema of the v1beta1 form, reference a table of its fields.\n"
     "Ends with 0, 2 (bad input) or 1 (nobody answered).\n"
     "\n"
+    "  --sysfs-overlay FILE  check this overlay, not the one that the configuration names\n"
     "  --defaults         every field of the v1beta1 form with its default\n"
     "  --address ADDRESS  whom to ask (default: the control socket, $DRACPU_SOCKET or "
     "/run/dracpu/control.sock)\n";
