@@ -77,6 +77,7 @@ MemoryPart::MemoryPart(const Node& node, std::shared_ptr<const MemoryView> view,
       health_(health),
       view_(std::move(view)),
       slice_report_(kSlicesCheck, "Memory slices", health, metrics),
+      drift_(node.name, *metrics.memory),
       service_(node, books, worker, std::move(reader), metrics, with_registration(std::move(hooks))) {
   health_.set_failed(kKubeletCheck, "not registered yet");
   health_.set_failed(kSlicesCheck, "not published yet");
@@ -105,6 +106,7 @@ void MemoryPart::start_publisher(kube::HttpClient& client) {
     log_warning("Part of the memory slices cannot be published", {{"err", text}});
   };
   publisher_ = kube::SlicePublisher::start(client, std::move(options), std::move(callbacks));
+  client_ = &client;
 }
 
 Status MemoryPart::start_kubelet() {
@@ -139,6 +141,7 @@ void MemoryPart::tick(Clock::time_point now, const topology::Topology& topology)
     seen_online_ = topology.online;
     if (!is_first) look(topology);  // it was read for the start
   }
+  if (client_ != nullptr) drift_.tick(now, view()->inventory, *client_);
   report_health();
 }
 
@@ -227,6 +230,7 @@ void MemoryPart::on_registration(bool registered, const std::string& error) {
 }
 
 void MemoryPart::stop_publisher() {
+  client_ = nullptr;
   publisher_.reset();  // stops
 }
 

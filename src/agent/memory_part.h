@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "agent/books.h"
+#include "agent/memory_drift.h"
 #include "agent/memory_service.h"
 #include "agent/node.h"
 #include "agent/registration_timer.h"
@@ -85,6 +86,8 @@ class MemoryPart {
   std::string look_error_;                                  // the last one, told once
   std::optional<std::vector<kubelet::DeviceHealth>> told_;  // by the present server
   SliceReport slice_report_;
+  MemoryDrift drift_;
+  kube::HttpClient* client_ = nullptr;  // while the publisher is there
   // Declared so that each part is destroyed before those it uses.
   MemoryService service_;
   std::unique_ptr<kube::SlicePublisher> publisher_;

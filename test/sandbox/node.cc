@@ -104,9 +104,11 @@ Status Node::setup() {
   Result<std::unique_ptr<ApiServer>> api = ApiServer::create(options_.server);
   if (!api.ok()) return std::move(api).error();
   api_ = *std::move(api);
-  const ApiReply node = api_->store().create(
-      "/api/v1/nodes",
-      {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", json::object{{"name", options_.name}}}});
+  json::object object{
+      {"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", json::object{{"name", options_.name}}}};
+  if (!options_.allocatable_memory.empty())
+    object["status"] = {{"allocatable", {{"memory", options_.allocatable_memory}}}};
+  const ApiReply node = api_->store().create("/api/v1/nodes", object);
   if (node.status != 201) return refused("creating the node object", node);
   if (options_.api_up) {
     if (Status s = api_->start(); !s.ok()) return s;

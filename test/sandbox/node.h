@@ -44,7 +44,8 @@ struct NodeOptions {
   KubeletOptions kubelet{};
   bool api_up = true;
   bool standby_ready = false;
-  std::string memory{};  // the section of the configuration, in one line such as "{enabled: true}"
+  std::string allocatable_memory{};  // in the node's status; empty: there is no status
+  std::string memory{};              // the section of the configuration, in one line such as "{enabled: true}"
 };
 
 // An amount of a memory device: "hugepages-2mi-numa001", "64Mi".
