@@ -57,7 +57,7 @@ ClaimService::ClaimService(const Node& node, std::shared_ptr<const Machine> mach
       hooks_(std::move(hooks)),
       machine_(std::move(machine)),
       context_(claim_context(node, *machine_)),
-      metadata_(node) {
+      metadata_(node, node.config.publish.driver_name) {
   update_gauges();
   worker_.post([this] {
     std::set<ClaimUid> held;
@@ -149,7 +149,7 @@ Result<std::vector<kubelet::PreparedDevice>> ClaimService::answer_again(const Cl
                                                                         const ledger::Claim& claim) {
   if (Status s = books_.rewrite_cdi(uid); !s.ok())
     return std::move(s).error().while_doing("writing the claim's CDI file");
-  return answer(uid, claim, metadata_.existing(uid, claim.grants));
+  return answer(uid, claim, metadata_.existing(uid, metadata_grants(node_, claim.grants)));
 }
 
 std::optional<ledger::Claim> ClaimService::prepared(const ClaimUid& uid) const {
@@ -246,9 +246,10 @@ void ClaimService::prepare_orders(const std::vector<PrepareOrder>& orders, const
               {"device", claim.grants.front().device},
               {"cpus", claim.cpus.to_string()}});
     place.call->results.emplace(
-        order.uid, answer(order.uid, claim,
-                          metadata_.write(machine_->devices,
-                                          {order.uid, order.ns, order.name, place.pod_claim}, claim.grants)));
+        order.uid,
+        answer(order.uid, claim,
+               metadata_.write(machine_->devices, {order.uid, order.ns, order.name, place.pod_claim},
+                               metadata_grants(node_, claim.grants))));
   }
   update_gauges();
 }

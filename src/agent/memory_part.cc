@@ -78,16 +78,17 @@ MemoryPart::MemoryPart(const Node& node, std::shared_ptr<const MemoryView> view,
       view_(std::move(view)),
       slice_report_(kSlicesCheck, "Memory slices", health, metrics),
       drift_(node.name, *metrics.memory),
-      service_(node, books, worker, std::move(reader), metrics, with_registration(std::move(hooks))) {
+      service_(node, books, worker, std::move(reader), metrics, with_own(std::move(hooks))) {
   health_.set_failed(kKubeletCheck, "not registered yet");
   health_.set_failed(kSlicesCheck, "not published yet");
   set_gauges(*this->view());
 }
 
-MemoryService::Hooks MemoryPart::with_registration(MemoryService::Hooks hooks) {
+MemoryService::Hooks MemoryPart::with_own(MemoryService::Hooks hooks) {
   hooks.registration = [this](bool registered, const std::string& error) {
     on_registration(registered, error);
   };
+  hooks.view = [this] { return view(); };
   return hooks;
 }
 

@@ -65,7 +65,7 @@ class MemoryPart {
  private:
   using Clock = std::chrono::steady_clock;
 
-  MemoryService::Hooks with_registration(MemoryService::Hooks hooks);
+  MemoryService::Hooks with_own(MemoryService::Hooks hooks);
   void on_registration(bool registered, const std::string& error);
   void retry_registration(Clock::time_point now);
   void look(const topology::Topology& topology);
