@@ -250,19 +250,18 @@ Result<ClaimName> Node::make_claim(const std::string& name, std::size_t cpus) {
   Result<std::string> device = pick_device(cpus);
   if (!device.ok()) return std::move(device).error();
   const std::string amount = std::to_string(cpus);
-  return put_claim(name, {request_of("cpus", kDriverName, "dra.cpu/cpu", amount)},
+  return put_claim(name, {{"requests", json::array{request_of("cpus", kDriverName, "dra.cpu/cpu", amount)}}},
                    allocation_of(options_.name, {result_of("cpus", kDriverName, options_.name, *device,
                                                            "dra.cpu/cpu", amount)}),
                    new_pod(name));
 }
 
-Result<ClaimName> Node::put_claim(const std::string& name, const json::array& requests,
+Result<ClaimName> Node::put_claim(const std::string& name, const json::object& devices,
                                   const json::object& allocation, const PodInfo& pod) {
-  const ApiReply made = api_->store().create(
-      kClaims, {{"apiVersion", "resource.k8s.io/v1"},
-                {"kind", "ResourceClaim"},
-                {"metadata", json::object{{"name", name}}},
-                {"spec", json::object{{"devices", json::object{{"requests", requests}}}}}});
+  const ApiReply made = api_->store().create(kClaims, {{"apiVersion", "resource.k8s.io/v1"},
+                                                       {"kind", "ResourceClaim"},
+                                                       {"metadata", json::object{{"name", name}}},
+                                                       {"spec", json::object{{"devices", devices}}}});
   if (made.status != 201) return refused("creating the claim", made);
   json::object claim = json::parse(made.body).as_object();
   const json::array reserved{json::object{{"resource", "pods"}, {"name", pod.name}, {"uid", pod.uid}}};
@@ -289,7 +288,16 @@ Result<ClaimName> Node::make_memory_claim(const std::string& name, const PodInfo
     requests.push_back(request_of("cpus", kDriverName, "dra.cpu/cpu", amount));
     results.push_back(result_of("cpus", kDriverName, options_.name, cpu_device, "dra.cpu/cpu", amount));
   }
-  return put_claim(name, requests, allocation_of(options_.name, std::move(results)), pod);
+  return put_claim(name, {{"requests", requests}}, allocation_of(options_.name, std::move(results)), pod);
+}
+
+Result<ClaimName> Node::make_allocated_claim(const std::string& name, const PodInfo& pod,
+                                             const json::object& devices,
+                                             const std::map<std::string, MemoryWish>& by_request) {
+  json::array results;
+  for (const auto& [request, wish] : by_request)
+    results.push_back(result_of(request, kMemoryDriver, options_.name, wish.device, "size", wish.size));
+  return put_claim(name, devices, allocation_of(options_.name, std::move(results)), pod);
 }
 
 PodInfo Node::new_pod(const std::string& name) { return {new_uid(), kNamespace, name}; }
