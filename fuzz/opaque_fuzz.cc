@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   device.name = "cpudevnuma000";
   device.cpus = kDevice;
   const std::vector<device::Device> devices{device};
-  for (const config::Allocator allocator : {config::Allocator::kInternal, config::Allocator::kExternal}) {
+  for (const config::Allocator allocator : {config::Allocator::kCpuManager, config::Allocator::kExternal}) {
     config::Config::Cpu cpu;
     cpu.allocator = allocator;
     const auto requests = agent::requests_of(claim_with(text), ClaimUid("u1"),

@@ -86,7 +86,7 @@ Result<Books::Loaded> Books::load() {
   std::set<ClaimUid> with_file;
   for (const cdi::Entry& e : *entries) with_file.insert(e.uid);
   std::set<ClaimUid> unprovable;
-  const cdi::MetadataFiles metadata = metadata_files(node_);
+  const cdi::MetadataFiles metadata = metadata_files(node_, node_.config.publish.driver_name);
   for (auto& [uid, claim] : found.claims) {
     if (!claim.name.empty()) continue;
     if (std::optional<cdi::ClaimPlace> place = metadata.place_of(uid)) {

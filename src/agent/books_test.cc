@@ -260,7 +260,7 @@ TEST_F(BooksTest, AfterAnotherDriverTheFilesCount) {
   put_cdi("old", "6-7");
   put_cdi("named", "0");
   std::filesystem::remove(cdi_file("kept"));
-  const cdi::MetadataFiles files = metadata_files(node);
+  const cdi::MetadataFiles files = metadata_files(node, "dra.cpu");
   ASSERT_TRUE(files.write({ClaimUid("named"), "ns-x", "claim-x", "", "r"}, "{}").ok());
   Books books(node, machine, ops_);
   const Result<Books::Loaded> loaded = books.load();

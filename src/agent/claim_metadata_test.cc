@@ -24,7 +24,8 @@ class ClaimMetadataTest : public ::testing::Test, protected TestNode {
   }
   json::value text(const std::string& request, const std::vector<ledger::Grant>& grants,
                    const std::string& pod_claim = "") {
-    return json::parse(metadata_json(node, devices_, {ClaimUid("u"), "ns", "c", pod_claim}, request, grants));
+    return json::parse(metadata_json("dra.cpu", devices_, {ClaimUid("u"), "ns", "c", pod_claim}, request,
+                                     metadata_grants(node, grants)));
   }
   std::vector<device::Device> devices_;
 };
@@ -56,10 +57,11 @@ TEST_F(ClaimMetadataTest, AnIndividualDeviceIsOneCpuAndSaysNoNumber) {
 }
 
 TEST_F(ClaimMetadataTest, OneFilePerRequestNotPerDevice) {
-  const ClaimMetadata metadata(node);
-  const std::vector<ledger::Grant> grants = {{"a", "node1", "cpudevnuma000", std::nullopt, 2},
-                                             {"a", "node1", "gone", std::nullopt, 2},
-                                             {"b/x", "node1", "cpudevnuma000", std::nullopt, 2}};
+  const ClaimMetadata metadata(node, "dra.cpu");
+  const std::vector<MetadataGrant> grants =
+      metadata_grants(node, {{"a", "node1", "cpudevnuma000", std::nullopt, 2},
+                             {"a", "node1", "gone", std::nullopt, 2},
+                             {"b/x", "node1", "cpudevnuma000", std::nullopt, 2}});
   const auto ids = metadata.write(devices_, {ClaimUid("u"), "ns", "c", ""}, grants);
   EXPECT_EQ(ids, (std::map<std::string, std::string>{{"a", "dra.cpu/metadata=u_a"},
                                                      {"b", "dra.cpu/metadata=u_b"}}));
@@ -71,10 +73,45 @@ TEST_F(ClaimMetadataTest, OneFilePerRequestNotPerDevice) {
   EXPECT_TRUE(metadata.existing(ClaimUid("u"), grants).empty());
 }
 
+TEST_F(ClaimMetadataTest, MemorySaysItsBytes) {
+  device::Device d;
+  d.name = "hugepages-2mi-numa001";
+  d.attributes = {{"resource.kubernetes.io/hugeTLB", true}};
+  const memory::Grant grant{
+      "pages",       "node1",     d.name, std::nullopt, memory::Kind::hugepages({2U << 20U}),
+      NumaNodeId(1), {64U << 20U}};
+  EXPECT_EQ(
+      json::serialize(json::parse(metadata_json("dra.memory", {d}, {ClaimUid("u"), "ns", "c", ""}, "pages",
+                                                metadata_grants({grant})))
+                          .at("requests")),
+      R"([{"name":"pages","devices":[{"driver":"dra.memory","pool":"node1","name":"hugepages-2mi-numa001",)"
+      R"("attributes":{"resource.kubernetes.io/hugeTLB":{"bool":true},)"
+      R"("dra.memory/allocatedBytes":{"int":67108864}}}]}])");
+}
+
+TEST_F(ClaimMetadataTest, MemoryThatCameWithTheCpusIsNamedAsItsCapacity) {
+  const auto of = [](const char* request, memory::Kind kind, std::uint64_t bytes) {
+    return memory::Grant{request, "node1", "cpudevnuma000", std::nullopt, kind, NumaNodeId(0), {bytes}};
+  };
+  Holding held;
+  held.cpus = ledger::Claim();
+  held.cpus->grants = {{"a", "node1", "cpudevnuma000", std::nullopt, 2}};
+  held.memory = memory::Claim();
+  held.memory->grants = {of("a", {}, 4U << 20U), of("a", memory::Kind::hugepages({2U << 20U}), 2U << 20U),
+                         of("b", {}, 1U << 20U)};
+  const std::vector<MetadataGrant> grants = metadata_grants(node, held);
+  using Values = std::map<std::string, device::AttributeValue>;
+  ASSERT_EQ(grants.size(), 2U) << "one per result";
+  EXPECT_EQ(grants[0].got, (Values{{"dra.cpu/allocatedNumCPUs", std::int64_t{2}},
+                                   {"dra.memory/memory", std::int64_t{4U << 20U}},
+                                   {"dra.memory/hugepages_2Mi", std::int64_t{2U << 20U}}}));
+  EXPECT_EQ(grants[1].got, (Values{{"dra.cpu/allocatedNumCPUs", std::int64_t{0}},
+                                   {"dra.memory/memory", std::int64_t{1U << 20U}}}));
+}
+
 TEST_F(ClaimMetadataTest, AFailureCostsTheFileNotTheClaim) {
-  const ClaimMetadata metadata(node);
-  EXPECT_TRUE(
-      metadata.write(devices_, {ClaimUid("u"), "..", "c", ""}, {{"a", "n", "d", std::nullopt, 1}}).empty());
+  const ClaimMetadata metadata(node, "dra.cpu");
+  EXPECT_TRUE(metadata.write(devices_, {ClaimUid("u"), "..", "c", ""}, {{"a", "n", "d", {}}}).empty());
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ ClaimService::ClaimService(const Node& node, std::shared_ptr<const Machine> mach
       hooks_(std::move(hooks)),
       machine_(std::move(machine)),
       context_(claim_context(node, *machine_)),
-      metadata_(node) {
+      metadata_(node, node.config.publish.driver_name) {
   update_gauges();
   worker_.post([this] {
     std::set<ClaimUid> held;
@@ -157,7 +157,7 @@ Result<std::vector<kubelet::PreparedDevice>> ClaimService::answer_again(const Cl
                                                                         const Holding& held) {
   if (Status s = books_.rewrite_cdi(uid); !s.ok())
     return std::move(s).error().while_doing("writing the claim's CDI file");
-  return answer(uid, held, metadata_.existing(uid, grants_of(held)));
+  return answer(uid, held, metadata_.existing(uid, metadata_grants(node_, held)));
 }
 
 std::optional<Holding> ClaimService::prepared(const ClaimUid& uid) const {
@@ -283,9 +283,10 @@ void ClaimService::prepare_orders(const std::vector<PrepareOrder>& orders, const
                 {"amounts", amounts_text(*held.memory)}});
     }
     place.call->results.emplace(
-        order.uid, answer(order.uid, held,
-                          metadata_.write(machine_->devices,
-                                          {order.uid, order.ns, order.name, place.pod_claim}, grants)));
+        order.uid,
+        answer(order.uid, held,
+               metadata_.write(machine_->devices, {order.uid, order.ns, order.name, place.pod_claim},
+                               metadata_grants(node_, held))));
   }
   update_gauges();
 }

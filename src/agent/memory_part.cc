@@ -111,17 +111,19 @@ MemoryPart::MemoryPart(const Node& node, std::shared_ptr<const MemoryView> view,
       republish_cpus_(std::move(republish_cpus)),
       view_(std::move(view)),
       slice_report_(kSlicesCheck, "Memory slices", health, metrics),
-      service_(node, books, worker, std::move(reader), metrics, with_registration(std::move(hooks))) {
+      drift_(node.name, *metrics.memory),
+      service_(node, books, worker, std::move(reader), metrics, with_own(std::move(hooks))) {
   set_gauges(*this->view());
   if (!has_sockets_) return;
   health_.set_failed(kKubeletCheck, "not registered yet");
   health_.set_failed(kSlicesCheck, "not published yet");
 }
 
-MemoryService::Hooks MemoryPart::with_registration(MemoryService::Hooks hooks) {
+MemoryService::Hooks MemoryPart::with_own(MemoryService::Hooks hooks) {
   hooks.registration = [this](bool registered, const std::string& error) {
     on_registration(registered, error);
   };
+  hooks.view = [this] { return view(); };
   return hooks;
 }
 
@@ -141,6 +143,7 @@ void MemoryPart::start_publisher(kube::HttpClient& client) {
     log_warning("Part of the memory slices cannot be published", {{"err", text}});
   };
   publisher_ = kube::SlicePublisher::start(client, std::move(options), std::move(callbacks));
+  client_ = &client;
 }
 
 Status MemoryPart::start_kubelet() {
@@ -180,6 +183,7 @@ void MemoryPart::tick(Clock::time_point now, const Machine& machine) {
     seen_online_ = machine.topology.online;
     if (!is_first) look(machine);  // it was read for the start
   }
+  if (client_ != nullptr) drift_.tick(now, view()->inventory, *client_);
   report_health();
 }
 
@@ -273,6 +277,7 @@ void MemoryPart::on_registration(bool registered, const std::string& error) {
 }
 
 void MemoryPart::stop_publisher() {
+  client_ = nullptr;
   publisher_.reset();  // stops
 }
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "agent/books.h"
+#include "agent/memory_drift.h"
 #include "agent/memory_service.h"
 #include "agent/node.h"
 #include "agent/registration_timer.h"
@@ -71,7 +72,7 @@ class MemoryPart {
  private:
   using Clock = std::chrono::steady_clock;
 
-  MemoryService::Hooks with_registration(MemoryService::Hooks hooks);
+  MemoryService::Hooks with_own(MemoryService::Hooks hooks);
   void on_registration(bool registered, const std::string& error);
   void retry_registration(Clock::time_point now);
   void look(const Machine& machine);
@@ -95,6 +96,8 @@ class MemoryPart {
   std::string look_error_;                                  // the last one, told once
   std::optional<std::vector<kubelet::DeviceHealth>> told_;  // by the present server
   SliceReport slice_report_;
+  MemoryDrift drift_;
+  kube::HttpClient* client_ = nullptr;  // while the publisher is there
   // Declared so that each part is destroyed before those it uses.
   MemoryService service_;
   std::unique_ptr<kube::SlicePublisher> publisher_;

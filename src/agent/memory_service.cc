@@ -101,8 +101,16 @@ MemoryService::MemoryService(const Node& node, Books& books, Worker& worker, Cla
       worker_(worker),
       reader_(std::move(reader)),
       metrics_(metrics),
-      hooks_(std::move(hooks)) {
+      hooks_(std::move(hooks)),
+      metadata_(node, std::string(memory::kDriverName)) {
   update_memory_gauges(books_, metrics_);
+  worker_.post([this] {
+    std::set<ClaimUid> held;
+    books_.with_memory([&](const MemoryBook& m) {
+      for (const auto& [uid, claim] : m.accounts.claims()) held.insert(uid);
+    });
+    metadata_.sweep(held);
+  });
 }
 
 void MemoryService::prepare(std::vector<kubelet::ClaimRef> claims, Deadline deadline,
@@ -139,24 +147,35 @@ void MemoryService::claim_read(const std::shared_ptr<Call>& call, std::size_t in
   worker_.post([this] { drain(); });
 }
 
-std::vector<kubelet::PreparedDevice> MemoryService::answer(const ClaimUid& uid, const memory::Claim& claim) {
+std::vector<kubelet::PreparedDevice> MemoryService::answer(const ClaimUid& uid, const memory::Claim& claim,
+                                                           std::map<std::string, std::string> metadata) {
   std::vector<kubelet::PreparedDevice> out;
   out.reserve(claim.grants.size());
   for (const memory::Grant& g : claim.grants) {
-    out.push_back({{std::string(kube::base_request(g.request))},
-                   g.pool,
-                   g.device,
-                   {cdi::device_id(cdi::kMemoryFiles, uid)},
-                   g.share_id});
+    const std::string request(kube::base_request(g.request));
+    kubelet::PreparedDevice device{
+        {request}, g.pool, g.device, {cdi::device_id(cdi::kMemoryFiles, uid)}, g.share_id};
+    // The file of a request is mounted once, by its first device.
+    if (auto file = metadata.extract(request)) device.cdi_device_ids.push_back(std::move(file.mapped()));
+    out.push_back(std::move(device));
   }
   return out;
+}
+
+std::map<std::string, std::string> MemoryService::write_metadata(const ClaimUid& uid,
+                                                                 const memory::Claim& claim,
+                                                                 const std::string& pod_claim) const {
+  std::vector<device::Device> devices;
+  for (const device::Slice& slice : hooks_.view()->published.slices)
+    devices.insert(devices.end(), slice.devices.begin(), slice.devices.end());
+  return metadata_.write(devices, {uid, claim.ns, claim.name, pod_claim}, metadata_grants(claim.grants));
 }
 
 Result<std::vector<kubelet::PreparedDevice>> MemoryService::answer_again(const ClaimUid& uid,
                                                                          const memory::Claim& claim) {
   if (Status s = books_.rewrite_memory_cdi(uid); !s.ok())
     return std::move(s).error().while_doing("writing the claim's CDI file");
-  return answer(uid, claim);
+  return answer(uid, claim, metadata_.existing(uid, metadata_grants(claim.grants)));
 }
 
 std::optional<memory::Claim> MemoryService::prepared(const ClaimUid& uid) const {
@@ -213,7 +232,7 @@ void MemoryService::drain() {
         continue;
       }
       orders.push_back({ref.uid, *std::move(facts)});
-      places.push_back({call.get(), &ref});
+      places.push_back({call.get(), &ref, read->pod_claim_name});
     }
   }
   if (!orders.empty()) prepare_orders(orders, places);
@@ -241,7 +260,9 @@ void MemoryService::prepare_orders(const std::vector<MemoryOrder>& orders, const
                 {"claimUID", orders[i].uid.get()},
                 {"amounts", amounts_text(claim)}});
     }
-    places[i].call->results.emplace(orders[i].uid, answer(orders[i].uid, claim));
+    places[i].call->results.emplace(
+        orders[i].uid,
+        answer(orders[i].uid, claim, write_metadata(orders[i].uid, claim, places[i].pod_claim)));
   }
   update_memory_gauges(books_, metrics_);
 }
@@ -284,10 +305,16 @@ void MemoryService::unprepare(std::vector<kubelet::ClaimRef> claims, Deadline /*
   worker_.post([this, claims = std::move(claims), done = std::move(done)] {
     const std::string op = observe::new_op_id();
     std::vector<ClaimUid> uids;
+    std::vector<const kubelet::ClaimRef*> refs;
     for (const kubelet::ClaimRef& ref : claims) {
-      if (std::find(uids.begin(), uids.end(), ref.uid) == uids.end()) uids.push_back(ref.uid);
+      if (std::find(uids.begin(), uids.end(), ref.uid) != uids.end()) continue;
+      uids.push_back(ref.uid);
+      refs.push_back(&ref);
     }
     std::vector<Status> ended = books_.unprepare_memory(uids);
+    for (std::size_t i = 0; i < uids.size(); ++i) {
+      if (ended[i].ok()) ended[i] = metadata_.remove(uids[i], refs[i]->ns, refs[i]->name);
+    }
     kubelet::UnprepareResults results;
     for (std::size_t i = 0; i < uids.size(); ++i) {
       metrics_.memory->unprepare_claims_total.inc(ended[i].ok() ? observe::Outcome::kSuccess
@@ -342,12 +369,16 @@ void MemoryService::collect_lost_claims() {
 }
 
 void MemoryService::release_lost(const ClaimUid& uid, const std::string& why) {
+  memory::Claim claim;
   const bool still_lost = books_.with_memory([&](const MemoryBook& m) {
     const std::vector<ClaimUid> lost = m.claims_without_container();
-    return std::find(lost.begin(), lost.end(), uid) != lost.end();
+    if (std::find(lost.begin(), lost.end(), uid) == lost.end()) return false;
+    claim = m.accounts.claims().at(uid);
+    return true;
   });
   if (!still_lost) return;
-  const std::vector<Status> ended = books_.unprepare_memory({uid});
+  std::vector<Status> ended = books_.unprepare_memory({uid});
+  if (ended[0].ok()) ended[0] = metadata_.remove(uid, claim.ns, claim.name);
   log_warning("Lost memory claim released",
               {{"claimUID", uid.get()}, {"why", why}, {"err", ended[0].ok() ? "" : ended[0].error().text}});
   metrics_.lost_claims_total.inc();

@@ -5,15 +5,16 @@
 // the CPUs. A claim with both gets a call for each driver, in either order; each answers its own devices.
 //
 // prepare: read each claim from the API server (all at once) → on the worker: free hugepages as the kernel
-// has them now, hold the amounts, state file, CDI files → answer. unprepare: on the worker: CDI files,
-// release, state file → answer. Never asks the API server. In combined mode the CPUs' driver serves memory,
-// and this one only ends and repeats what it has prepared before. Threads As kubelet::Handler: called from
-// gRPC threads, answers from the worker or the API client's thread.
+// has them now, hold the amounts, state file, CDI files, metadata files → answer. unprepare: on the
+// worker: CDI files, release, state file, metadata files → answer. Never asks the API server. In combined
+// mode the CPUs' driver serves memory, and this one only ends and repeats what it has prepared before.
+// Threads As kubelet::Handler: called from gRPC threads, answers from the worker or the API client's thread.
 
 #ifndef DRACPU_AGENT_MEMORY_SERVICE_H_
 #define DRACPU_AGENT_MEMORY_SERVICE_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "agent/books.h"
+#include "agent/claim_metadata.h"
 #include "agent/claim_service.h"
 #include "agent/node.h"
 #include "agent/pod_events.h"
@@ -63,6 +65,8 @@ class MemoryService final : public kubelet::Handler {
     std::function<void(bool registered, const std::string& error)> registration;
     TellPod tell_pod{};
     std::function<void(std::string who, std::string what)> refused{};
+    // What is published now, for the metadata files.
+    std::function<std::shared_ptr<const MemoryView>()> view{};
   };
 
   // metrics.memory is there.
@@ -84,13 +88,18 @@ class MemoryService final : public kubelet::Handler {
   struct Place {
     Call* call;
     const kubelet::ClaimRef* ref;
+    std::string pod_claim;  // the claim's name in the pod, of a template
   };
   void claim_read(const std::shared_ptr<Call>& call, std::size_t index, Result<kube::Claim> claim);
   void drain();
   void prepare_orders(const std::vector<MemoryOrder>& orders, const std::vector<Place>& places);
   void finish(Call& call);
   std::optional<memory::Claim> prepared(const ClaimUid& uid) const;
-  static std::vector<kubelet::PreparedDevice> answer(const ClaimUid& uid, const memory::Claim& claim);
+  // `metadata`: main request name to the CDI device of its metadata file.
+  static std::vector<kubelet::PreparedDevice> answer(const ClaimUid& uid, const memory::Claim& claim,
+                                                     std::map<std::string, std::string> metadata);
+  std::map<std::string, std::string> write_metadata(const ClaimUid& uid, const memory::Claim& claim,
+                                                    const std::string& pod_claim) const;
   Result<std::vector<kubelet::PreparedDevice>> answer_again(const ClaimUid& uid, const memory::Claim& claim);
   void release_lost(const ClaimUid& uid, const std::string& why);
 
@@ -100,6 +109,7 @@ class MemoryService final : public kubelet::Handler {
   ClaimReader reader_;
   observe::Metrics& metrics_;
   Hooks hooks_;
+  ClaimMetadata metadata_;
   Mutex mutex_;
   std::vector<std::shared_ptr<Call>> ready_ DRACPU_GUARDED_BY(mutex_);  // read, waiting for the worker
 };

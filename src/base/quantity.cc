@@ -126,8 +126,8 @@ Quantity Quantity::of_bytes(std::int64_t count) {
 }
 
 Result<Quantity> Quantity::parse(std::string_view text) {
-  const auto fail = [&](std::string_view why) {
-    return make_error(Errc::kInvalidInput, "quantity \"{}\": {}", text.substr(0, kMaxText), why);
+  const auto fail = [&](std::string_view why, Errc code = Errc::kInvalidInput) {
+    return make_error(code, "quantity \"{}\": {}", text.substr(0, kMaxText), why);
   };
   if (text.empty()) return fail("empty");
   if (text.size() > kMaxText) return fail("too long");
@@ -170,7 +170,7 @@ Result<Quantity> Quantity::parse(std::string_view text) {
   } else {
     return fail("unknown suffix");
   }
-  if (!nano) return fail("too large");
+  if (!nano) return fail("too large", Errc::kUnsupported);
   out.nano_ = negative ? -*nano : *nano;
   return out;
 }

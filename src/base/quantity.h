@@ -7,8 +7,9 @@
 //         one of Ki Mi Gi Ti Pi Ei, or e/E with a signed exponent.
 // Value   A whole number of nano units. Finer fractions are rounded away from zero, and so are fractions of
 //         1 under a binary suffix, as the API server does when it stores them.
-// Errors  kInvalidInput for junk and for magnitudes above 2^63-1 (the server caps those, so it never sends
-//         them).
+// Errors  kInvalidInput for junk, kUnsupported for magnitudes above 2^63-1 (the server caps those, so it
+// never
+//         sends them).
 // Compare By value: 2Ki equals 2048. The suffix family only decides how to_string() prints.
 // Threads A value; no shared state.
 

@@ -69,48 +69,22 @@ TEST(Quantity, Accepts) {
 }
 
 TEST(Quantity, Refuses) {
-  for (const char* text : {"",
-                           "-",
-                           "+",
-                           ".",
-                           "-.",
-                           "x",
-                           "1x",
-                           "1ki",
-                           "1KI",
-                           "1 ",
-                           " 1",
-                           "1 k",
-                           "1..2",
-                           "1.2.3",
-                           "e3",
-                           "1e",
-                           "1e+",
-                           "1e+-3",
-                           "1e--3",
-                           "1e3k",
-                           "1Ki3",
-                           "1kk",
-                           "0x10",
-                           "--1",
-                           "+-1",
-                           "1,000",
-                           "nan",
-                           "inf",
-                           "1K",
-                           "8Ei",
-                           "10E",
-                           "9223372036854775808",
-                           "1e40",
-                           "1e99999999999",
-                           "99999999999999999999999999999999Ki",
-                           "9223372036854775808Ki"}) {
+  for (const char* text :
+       {"",     "-",   "+",    ".",     "-.",  "x",     "1x",  "1ki",   "1KI",   "1 ",
+        " 1",   "1 k", "1..2", "1.2.3", "e3",  "1e",    "1e+", "1e+-3", "1e--3", "1e3k",
+        "1Ki3", "1kk", "0x10", "--1",   "+-1", "1,000", "nan", "inf",   "1K",    "1e99999999999"}) {
     SCOPED_TRACE(text);
     const Result<Quantity> got = Quantity::parse(text);
     ASSERT_FALSE(got.ok()) << got->to_string();
     EXPECT_EQ(got.error().code, Errc::kInvalidInput);
   }
   EXPECT_FALSE(Quantity::parse(std::string(1000, '1')).ok());
+  for (const char* text : {"8Ei", "10E", "9223372036854775808", "-9223372036854775808", "1e40",
+                           "99999999999999999999999999999999Ki", "9223372036854775808Ki"}) {
+    const Result<Quantity> got = Quantity::parse(text);
+    ASSERT_FALSE(got.ok()) << got->to_string();
+    EXPECT_EQ(got.error().code, Errc::kUnsupported) << text;
+  }
 }
 
 TEST(Quantity, BytesHaveBinarySuffixes) {

@@ -4,11 +4,13 @@
 #include "cli/ask.h"
 
 #include <chrono>
+#include <filesystem>
 #include <optional>
 
 #include "cli/process.h"
 #include "config/load.h"
 #include "config/migrate.h"
+#include "config/overlay.h"
 #include "config/reference.h"
 #include "observe/http_get.h"
 
@@ -40,8 +42,25 @@ int check(const CommandLine& line) {
   if (!loaded.ok()) return bad_input(loaded.error());
   for (const config::Warning& w : loaded->warnings)
     complain(fmt::format("warning: {}: {}; {}", w.setting, w.event, w.advice));
-  return print_result(
-      fmt::format("{}: ok, form {}\n", *line.flags.config, config::name_of(loaded->config.format)), kOk);
+  std::string said =
+      fmt::format("{}: ok, form {}\n", *line.flags.config, config::name_of(loaded->config.format));
+  const std::filesystem::path overlay =
+      line.overlay.empty() ? loaded->config.node.sysfs_overlay : std::filesystem::path(line.overlay);
+  if (overlay.empty()) return print_result(said, kOk);
+  const Result<config::OverlayFiles> files = config::read_overlay(overlay);
+  if (files.ok()) {
+    said +=
+        fmt::format("{}: ok, {} file{}\n", overlay.string(), files->size(), files->size() == 1 ? "" : "s");
+  } else if (files.error().code == Errc::kNotFound && line.overlay.empty()) {
+    // The driver's file system has it, this one need not.
+    complain(
+        fmt::format("warning: the overlay \"{}\" is not here and was not checked; name a copy of it with "
+                    "--sysfs-overlay",
+                    overlay.string()));
+  } else {
+    return bad_input(files.error());
+  }
+  return print_result(said, kOk);
 }
 
 int migrate(const CommandLine& line) {

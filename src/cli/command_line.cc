@@ -283,8 +283,8 @@ CommandLine parse_config(std::vector<std::string> args) {
     }
     if (!file.empty()) out.flags.config = input_name(file);
   } else {
-    constexpr std::array<KnownFlag, 2> kFlags = {
-        {{"address", FlagKind::kValue}, {"defaults", FlagKind::kBool}}};
+    constexpr std::array<KnownFlag, 3> kFlags = {
+        {{"address", FlagKind::kValue}, {"defaults", FlagKind::kBool}, {"sysfs-overlay", FlagKind::kValue}}};
     const Result<SplitLine> line = split_flags(args, kFlags);
     if (!line) return bad_line(line.error().text, kConfigUsage);
     if (has_help(*line)) return print(kConfigUsage);
@@ -294,8 +294,14 @@ CommandLine parse_config(std::vector<std::string> args) {
       return bad_line(fmt::format("\"{}\" is too much", line->rest.front()), kConfigUsage);
     if (action == "check" && file.empty()) return bad_line("config check wants a FILE", kConfigUsage);
     for (const GivenFlag& flag : line->flags) {
-      if (action != "show")
+      const bool is_overlay = flag.name == "sysfs-overlay";
+      if (action != (is_overlay ? "check" : "show"))
         return bad_line(fmt::format("config {} takes no flag --{}", action, flag.name), kConfigUsage);
+      if (is_overlay) {
+        if (flag.value.empty()) return bad_line("flag --sysfs-overlay: no value given", kConfigUsage);
+        out.overlay = flag.value;
+        continue;
+      }
       if (flag.name == "address") {
         out.address = flag.value;
         continue;
@@ -354,7 +360,7 @@ CommandLine parse_command_line(const std::vector<std::string>& args) {
   if (word == "config") return line->flags.empty() ? parse_config(rest) : stray_flag(*line);
   if (word == "log-level") return line->flags.empty() ? parse_log_level(rest) : stray_flag(*line);
   if (word != "health" && word != "introspect" && word != "gatherinfo" && !is_subcommand(word)) {
-    return failed(kFailed,
+    return failed(kBadInput,
                   fmt::format("dracpu: subcommand \"{}\" is not known; there are: cleanup, config, devices, "
                               "gatherinfo, health, introspect, log-level, plan, state, topology, upgrade\n",
                               word));

@@ -125,10 +125,10 @@ TEST(CommandLine, Refuses) {
            {"level too large", {"--v=99999999999"}, 2, "--v"},
            {"bad boolean", {"--expose-pcie-roots=maybe"}, 2, "\"maybe\""},
            {"empty boolean", {"--expose-pcie-roots="}, 2, "neither"},
-           {"boolean with a word", {"--expose-pcie-roots", "false"}, 1, "\"false\" is not known"},
-           {"unknown subcommand", {"run"}, 1, "devices, gatherinfo, health"},
-           {"empty subcommand", {""}, 1, "devices, gatherinfo, health"},
-           {"after two dashes", {"--", "--v=1"}, 1, "devices, gatherinfo, health"},
+           {"boolean with a word", {"--expose-pcie-roots", "false"}, 2, "\"false\" is not known"},
+           {"unknown subcommand", {"run"}, 2, "devices, gatherinfo, health"},
+           {"empty subcommand", {""}, 2, "devices, gatherinfo, health"},
+           {"after two dashes", {"--", "--v=1"}, 2, "devices, gatherinfo, health"},
            {"flags with a subcommand", {"--v=4", "introspect", "metrics"}, 1, "--v"},
            {"flags with health", {"--config=x", "health", "live"}, 1, "--config"},
            {"introspect alone", {"introspect"}, 1, "metrics"},
@@ -141,6 +141,11 @@ TEST(CommandLine, Refuses) {
            {"config alone", {"config"}, 2, "config wants one word"},
            {"config check alone", {"config", "check"}, 2, "wants a FILE"},
            {"config check two files", {"config", "check", "a", "b"}, 2, "\"b\" is too much"},
+           {"config check empty overlay", {"config", "check", "a", "--sysfs-overlay="}, 2, "no value given"},
+           {"config show overlay",
+            {"config", "show", "--sysfs-overlay=o"},
+            2,
+            "takes no flag --sysfs-overlay"},
            {"config migrate two files", {"config", "migrate", "a", "b"}, 2, "takes one FILE"},
            {"config migrate two ways", {"config", "migrate", "a", "--config=b"}, 2, "not both"},
            {"config migrate bad flag", {"config", "migrate", "a", "--nonsense"}, 2, "--nonsense"},
@@ -259,7 +264,7 @@ TEST(Run, ExitCodes) {
   EXPECT_EQ(run_with({"dracpu", "--config=/nowhere/c.yaml"}, never), 1);
   EXPECT_EQ(run_with({"dracpu", "--reserved-cpus=x"}, never), 1);
   EXPECT_EQ(run_with({"dracpu", "--kubelet-root-dir=relative"}, never), 1);
-  EXPECT_EQ(run_with({"dracpu", "what"}, never), 1);
+  EXPECT_EQ(run_with({"dracpu", "what"}, never), 2);
   EXPECT_EQ(run_with({"dracpu", "--help"}, never), 0);
   EXPECT_EQ(run_with({"dracpu", "introspect", "metrics"}, never), 0);
   EXPECT_EQ(run_with({"dracpu", "health", "live", "--address=unix:/nowhere/s"}, never), 1);

@@ -11,16 +11,18 @@
 #include <ctime>
 #include <utility>
 
-#include "agent/node.h"
+#include "agent/state_codec.h"
 #include "base/file.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
 #include "cli/command_line.h"
+#include "cli/gather_memory.h"
 #include "cli/process.h"
 #include "config/yaml.h"
 #include "device/build.h"
 #include "observe/log.h"
 #include "observe/metrics.h"
+#include "store/state_file.h"
 #include "topology/reader.h"
 
 namespace dracpu::cli {
@@ -49,9 +51,9 @@ fs::path host_root() {
   return root.empty() ? fs::path("/") : fs::path(root);
 }
 
-// The machine as the driver sees it.
-Result<topology::Topology> machine_of(const FoundDriver& driver, const config::Config& config,
-                                      const fs::path& proc, std::vector<std::string>& notes) {
+// Where the machine is as the driver sees it.
+topology::ReadOptions files_of(const FoundDriver& driver, const config::Config& config, const fs::path& proc,
+                               std::vector<std::string>& notes) {
   const fs::path root = config.node.host_root.empty() ? host_root() : config.node.host_root;
   fs::path overlay = config.node.sysfs_overlay;
   if (!overlay.empty()) overlay = as_seen_by(driver, proc, overlay);
@@ -60,7 +62,23 @@ Result<topology::Topology> machine_of(const FoundDriver& driver, const config::C
     notes.push_back(files.error().text);
     files = agent::machine_files(root, {});
   }
-  return topology::read_topology(*files);
+  return *std::move(files);
+}
+
+// What all claims hold, from the driver's state file.
+std::optional<memory::Amounts> prepared_memory(const fs::path& path, std::vector<std::string>& notes) {
+  memory::Amounts out;
+  store::StateFile file(path);
+  const Result<agent::State> state = agent::load_state(file);
+  if (!state.ok() && state.error().code == Errc::kNotFound) return out;  // no claim was prepared yet
+  if (!state.ok()) {
+    notes.push_back(state.error().text);
+    return std::nullopt;
+  }
+  for (const auto& [uid, claim] : state->memory) {
+    for (const memory::Grant& grant : claim.grants) out[grant.kind][grant.node] += grant.bytes;
+  }
+  return out;
 }
 
 // The text of an optional setting, left out when it is the zero value.
@@ -190,7 +208,19 @@ config::Config config_of(const FoundDriver& driver, const fs::path& proc, std::v
   return {};
 }
 
-std::string report(const topology::Topology& t, const config::Config& config) {
+std::string memory_of(const FoundDriver& driver, const agent::Node& node, const fs::path& proc,
+                      std::vector<std::string>& notes) {
+  if (!node.config.memory.enabled) return {};
+  const Result<std::shared_ptr<const agent::Machine>> machine = agent::read_machine(node);
+  if (!machine.ok()) {
+    notes.push_back(machine.error().text);
+    return {};
+  }
+  return memory_part(*(*machine)->memory,
+                     prepared_memory(as_seen_by(driver, proc, config::state_file(node.config)), notes));
+}
+
+std::string report(const topology::Topology& t, const config::Config& config, const std::string& memory) {
   const observe::BuildInfo build = observe::build_info();
   std::string out = "---\ntoolVersion:\n";
   out += fmt::format("  version: {}\n", config::yaml_quoted(build.version));
@@ -202,6 +232,7 @@ std::string report(const topology::Topology& t, const config::Config& config) {
       t.usable.size(), t.cores.size(), t.l3_groups.size(), t.sockets.size(), t.nodes.size(), t.smt_enabled);
   out += t.cpus.empty() ? "  cpus: []\n" : "  cpus:\n";
   for (const auto& [id, cpu] : t.cpus) out += cpu_part(t, cpu);
+  out += memory;
   out += config_part(config);
   return out;
 }
@@ -217,17 +248,20 @@ int run_gatherinfo(const std::string& output_dir, bool to_stdout) {
     return 1;
   }
   std::vector<std::string> notes;
-  const config::Config config = config_of(*driver, proc, notes);
-  const Result<topology::Topology> machine = machine_of(*driver, config, proc, notes);
+  agent::Node node;
+  node.config = config_of(*driver, proc, notes);
+  node.files = files_of(*driver, node.config, proc, notes);
+  const Result<topology::Topology> machine = topology::read_topology(node.files);
+  const std::string memory = machine.ok() ? memory_of(*driver, node, proc, notes) : "";
   for (const std::string& note : notes) {
-    observe::log_warning("Part of the driver's configuration cannot be read; defaults are reported",
+    observe::log_warning("Part of what the driver has cannot be read; defaults or nothing are reported",
                          {{"pid", driver->pid}, {"err", note}});
   }
   if (!machine) {
     observe::log_error("No report written", machine.error());
     return 1;
   }
-  const std::string text = report(*machine, config);
+  const std::string text = report(*machine, node.config, memory);
   if (to_stdout) {
     return print_result(text, kOk);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The dracpu authors
 
-// `dracpu gatherinfo`: one YAML document about the node's CPUs and the running driver's configuration, layout
-// v1 (spec driver-behaviours 17.1).
+// `dracpu gatherinfo`: one YAML document about the node's CPUs, its memory where that is on, and the running
+// driver's configuration, layout v1 (spec driver-behaviours 17.1, memory-support 11.11).
 //
 // The driver is found in procfs by its name; its command line decides flags, its files are read through its
 // own root and working directory. What cannot be read falls back to defaults.
@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/node.h"
 #include "config/config.h"
 #include "config/load.h"
 #include "topology/topology.h"
@@ -36,8 +37,13 @@ std::optional<FoundDriver> find_driver(const std::filesystem::path& proc, int se
 config::Config config_of(const FoundDriver& driver, const std::filesystem::path& proc,
                          std::vector<std::string>& notes);
 
-// The YAML document.
-std::string report(const topology::Topology& topology, const config::Config& config);
+// The section `memoryDetails` (gather_memory.h): nothing where memory is off or cannot be read.
+std::string memory_of(const FoundDriver& driver, const agent::Node& node, const std::filesystem::path& proc,
+                      std::vector<std::string>& notes);
+
+// The YAML document; `memory` is its section, or empty.
+std::string report(const topology::Topology& topology, const config::Config& config,
+                   const std::string& memory = {});
 
 int run_gatherinfo(const std::string& output_dir, bool to_stdout);
 

@@ -4,13 +4,13 @@
 #include "cli/plan.h"
 
 #include <boost/json.hpp>
-#include <map>
 #include <set>
 #include <utility>
 
 #include "agent/state_codec.h"
 #include "base/escape.h"
 #include "base/file.h"
+#include "cli/claims_file.h"
 #include "cli/process.h"
 #include "cli/yaml_form.h"
 #include "config/load.h"
@@ -22,8 +22,6 @@ namespace dracpu::cli {
 namespace {
 
 namespace json = boost::json;
-
-constexpr std::size_t kMaxValues = 2'000'000;  // some ten thousand claims
 
 struct NodeAndMachine {
   agent::Node node;
@@ -62,48 +60,6 @@ std::string_view code_of(Errc code) {
   }
 }
 
-template <typename AnyClaim>
-std::string full_name(const AnyClaim& claim) {
-  return claim.ns.empty() ? claim.name : claim.ns + "/" + claim.name;
-}
-
-// As the API server fills them in.
-void set_defaults(json::value& request) {
-  json::object* fields = request.if_object();
-  if (fields == nullptr) return;
-  if (!fields->contains("allocationMode")) (*fields)["allocationMode"] = "ExactCount";
-  if (!fields->contains("count") && (*fields)["allocationMode"] == "ExactCount") (*fields)["count"] = 1;
-}
-
-json::value* find(json::value* from, std::string_view key) {
-  json::object* fields = from == nullptr ? nullptr : from->if_object();
-  return fields == nullptr ? nullptr : fields->if_contains(key);
-}
-
-void set_defaults_of_claim(json::object& claim) {
-  json::value* requests = find(find(claim.if_contains("spec"), "devices"), "requests");
-  if (requests == nullptr || !requests->is_array()) return;
-  for (json::value& request : requests->get_array()) {
-    if (json::value* exactly = find(&request, "exactly")) set_defaults(*exactly);
-    json::value* first = find(&request, "firstAvailable");
-    if (first == nullptr || !first->is_array()) continue;
-    for (json::value& sub : first->get_array()) set_defaults(sub);
-  }
-}
-
-// v1 and v1beta2 have the same fields; older forms have them elsewhere. Items of a typed list have none.
-Status check_version(const json::object& object) {
-  const json::value* version = object.if_contains("apiVersion");
-  if (version == nullptr || version->is_null()) return ok_status();
-  for (const char* known : {"resource.k8s.io/v1", "resource.k8s.io/v1beta2"}) {
-    if (*version == known) return ok_status();
-  }
-  return make_error(Errc::kInvalidInput,
-                    "apiVersion {} is not read here; use resource.k8s.io/v1, which \"kubectl get "
-                    "resourceclaims.v1.resource.k8s.io -o yaml\" gives",
-                    version->is_string() ? in_quotes(version->get_string()) : json::serialize(*version));
-}
-
 // "2 cores, NUMA node 0": how the CPUs lie.
 std::string shape_of(const topology::Topology& t, const CpuSet& cpus) {
   std::set<std::size_t> cores;
@@ -121,124 +77,41 @@ std::string shape_of(const topology::Topology& t, const CpuSet& cpus) {
   return nodes.empty() ? out : out + ", NUMA node " + list;
 }
 
-json::value claim_json(const agent::PlannedClaim& claim) {
-  json::object out{{"namespace", claim.ns}, {"name", claim.name}, {"uid", claim.uid.get()}};
-  out["chosenBy"] = claim.is_first_fit ? "firstFit" : "claim";
-  out["devices"] = json::array(claim.devices.begin(), claim.devices.end());
-  if (claim.cpus.ok()) {
-    out["cpus"] = claim.cpus->to_string();
-  } else {
-    out["error"] = {{"code", code_of(claim.cpus.error().code)}, {"message", claim.cpus.error().text}};
+// "CPUs 0,4; memory 512Mi of NUMA node 1".
+std::string what_it_gets(const agent::Planned& gets) {
+  std::string out;
+  if (!gets.cpus.empty()) out = "CPUs " + gets.cpus.to_string();
+  for (const auto& [kind, by_node] : gets.memory) {
+    for (const auto& [node, bytes] : by_node) {
+      out += fmt::format("{}{} {} of NUMA node {}", out.empty() ? "" : "; ", memory::resource_name(kind),
+                         memory::text_of(bytes), node.get());
+    }
   }
   return out;
 }
 
-std::string kind_of(const json::object& object) {
-  const json::value* kind = object.if_contains("kind");
-  return kind != nullptr && kind->is_string() ? std::string(kind->get_string()) : std::string();
+json::value memory_json(memory::Kind kind, NumaNodeId node, memory::Bytes bytes) {
+  return {{"resource", memory::resource_name(kind)}, {"numaNode", node.get()}, {"bytes", bytes.count}};
 }
 
-struct ClaimsRead {
-  std::vector<kube::Claim> claims;
-  std::map<ClaimUid, std::size_t> by_uid;
-  std::vector<std::string>& notes;
-};
-
-// A claim as the API server would give it.
-Status add_claim(json::object object, ClaimsRead& out) {
-  if (Status s = check_version(object); !s.ok()) return s;
-  set_defaults_of_claim(object);
-  json::value& metadata = object["metadata"];
-  if (!metadata.is_object()) metadata = json::object();
-  json::object& fields = metadata.get_object();
-  if (!fields.contains("uid")) fields["uid"] = fmt::format("plan-{}", out.claims.size() + 1);
-  Result<kube::Claim> claim = kube::parse_claim(json::serialize(object));
-  if (!claim.ok()) return std::move(claim).error();
-  const auto [first, is_new] = out.by_uid.emplace(claim->uid, out.claims.size());
-  if (!is_new) {
-    return make_error(Errc::kInvalidInput, "claims {} and {} have the same metadata.uid {}; take one out",
-                      in_quotes(full_name(out.claims[first->second])), in_quotes(full_name(*claim)),
-                      in_quotes(claim->uid.get()));
+json::value claim_json(const agent::PlannedClaim& claim) {
+  json::object out{{"namespace", claim.ns}, {"name", claim.name}, {"uid", claim.uid.get()}};
+  out["chosenBy"] = claim.is_first_fit ? "firstFit" : "claim";
+  out["devices"] = json::array(claim.devices.begin(), claim.devices.end());
+  if (!claim.gets.ok()) {
+    out["error"] = {{"code", code_of(claim.gets.error().code)}, {"message", claim.gets.error().text}};
+    return out;
   }
-  out.claims.push_back(*std::move(claim));
-  return ok_status();
-}
-
-Status add_object(const json::value& value, ClaimsRead& out) {
-  const json::object* object = value.if_object();
-  if (object == nullptr) return make_error(Errc::kInvalidInput, "not an object");
-  const std::string kind = kind_of(*object);
-  if (kind == "ResourceClaim") return add_claim(*object, out);
-  if (kind == "ResourceClaimTemplate") {
-    json::object claim = *object;
-    const json::value* spec = object->if_contains("spec");
-    const json::object* fields = spec == nullptr ? nullptr : spec->if_object();
-    const json::value* inner = fields == nullptr ? nullptr : fields->if_contains("spec");
-    if (inner == nullptr) return make_error(Errc::kInvalidInput, "spec.spec is missing");
-    claim["spec"] = *inner;
-    return add_claim(std::move(claim), out);
+  out["cpus"] = claim.gets->cpus.to_string();
+  json::array amounts;
+  for (const auto& [kind, by_node] : claim.gets->memory) {
+    for (const auto& [node, bytes] : by_node) amounts.push_back(memory_json(kind, node, bytes));
   }
-  if (kind.ends_with("List")) {
-    const json::value* items = object->if_contains("items");
-    const json::array* list = items == nullptr ? nullptr : items->if_array();
-    if (list == nullptr) return make_error(Errc::kInvalidInput, "items is no list");
-    for (std::size_t i = 0; i < list->size(); ++i) {
-      json::value item = (*list)[i];
-      // Items of a typed list lack their kind.
-      if (kind == "ResourceClaimList" && item.is_object()) item.get_object()["kind"] = "ResourceClaim";
-      if (Status s = add_object(item, out); !s.ok()) {
-        return std::move(s).error().while_doing(fmt::format("items[{}]", i));
-      }
-    }
-    return ok_status();
-  }
-  if (kind.empty()) return make_error(Errc::kInvalidInput, "kind is missing");
-  out.notes.push_back(fmt::format("a {} was left out", in_quotes(kind)));
-  return ok_status();
+  if (!amounts.empty()) out["memory"] = std::move(amounts);
+  return out;
 }
 
 }  // namespace
-
-Result<std::vector<kube::Claim>> read_claims(std::string_view text, std::vector<std::string>& notes) {
-  const Result<std::vector<config::YamlNode>> documents = config::parse_yaml_documents(text, kMaxValues);
-  if (!documents.ok()) return documents.error();
-  ClaimsRead out{{}, {}, notes};
-  for (std::size_t i = 0; i < documents->size(); ++i) {
-    const config::YamlNode& document = (*documents)[i];
-    if (Status s = add_object(to_json(document), out); !s.ok()) {
-      Error error = std::move(s).error().while_doing(
-          fmt::format("document {} ({})", i + 1, config::to_string(document.at)));
-      error.code = Errc::kInvalidInput;
-      return error;
-    }
-  }
-  if (out.claims.empty()) return make_error(Errc::kInvalidInput, "no ResourceClaim in it");
-  return std::move(out.claims);
-}
-
-void leave_out_other_nodes(const agent::Node& node, std::vector<kube::Claim>& claims,
-                           std::vector<std::string>& notes) {
-  const std::string& driver = node.config.publish.driver_name;
-  std::set<std::string> pools;
-  const auto is_elsewhere = [&](const kube::Claim& claim) {
-    if (!claim.allocation) return false;
-    std::set<std::string> its;
-    for (const kube::AllocationResult& r : claim.allocation->results) {
-      if (r.driver == driver) its.insert(r.pool);
-    }
-    if (its.empty() || its.contains(node.name)) return false;
-    pools.merge(its);
-    return true;
-  };
-  const std::size_t left_out = std::erase_if(claims, is_elsewhere);
-  if (left_out == 0) return;
-  std::string names;
-  for (const std::string& pool : pools) names += (names.empty() ? "" : ", ") + in_quotes(pool);
-  notes.push_back(fmt::format(
-      "{} claim{} of other nodes left out ({}); this plan is of node \"{}\", which node.name in the "
-      "configuration sets",
-      left_out, left_out == 1 ? "" : "s", printable(names, 400), node.name));
-}
 
 std::string devices_text(const agent::Node& node, const agent::Machine& machine, std::string_view form) {
   std::optional<kube::AllocatableMapping> mapping;
@@ -268,23 +141,39 @@ std::string plan_text(const agent::Plan& plan, const agent::Machine& machine, st
   if (form == "json") {
     json::array claims;
     for (const agent::PlannedClaim& claim : plan.claims) claims.push_back(claim_json(claim));
-    return to_pretty_json({{"claims", std::move(claims)}, {"sharedCPUs", plan.shared.to_string()}});
+    json::object out{{"claims", std::move(claims)}, {"sharedCPUs", plan.shared.to_string()}};
+    if (plan.memory) {
+      json::array left;
+      for (const memory::Standing& s : *plan.memory) left.push_back(memory_json(s.kind, s.node, s.left()));
+      out["memoryLeft"] = std::move(left);
+    }
+    return to_pretty_json(out);
   }
   std::string out;
   for (const agent::PlannedClaim& claim : plan.claims) {
-    const std::string by =
-        claim.is_first_fit ? "device chosen here, first-fit" : "device from its allocation";
-    if (!claim.cpus.ok()) {
-      out += fmt::format("{}: refused ({}): {}\n", full_name(claim), code_of(claim.cpus.error().code),
-                         claim.cpus.error().text);
-    } else if (claim.cpus->empty()) {
-      out += fmt::format("{}: nothing of this driver\n", full_name(claim));
-    } else {
-      out += fmt::format("{}: CPUs {} ({}; {})\n", full_name(claim), claim.cpus->to_string(),
-                         shape_of(machine.topology, *claim.cpus), by);
+    std::string by = claim.is_first_fit ? "device chosen here, first-fit" : "device from its allocation";
+    if (!claim.gets.ok()) {
+      out += fmt::format("{}: refused ({}): {}\n", full_name(claim), code_of(claim.gets.error().code),
+                         claim.gets.error().text);
+      continue;
     }
+    const std::string what = what_it_gets(*claim.gets);
+    if (what.empty()) {
+      out += fmt::format("{}: nothing of this driver\n", full_name(claim));
+      continue;
+    }
+    if (!claim.gets->cpus.empty()) by = shape_of(machine.topology, claim.gets->cpus) + "; " + by;
+    out += fmt::format("{}: {} ({})\n", full_name(claim), what, by);
   }
   out += fmt::format("shared pool: {}\n", plan.shared.empty() ? "none" : plan.shared.to_string());
+  if (plan.memory) {
+    std::string left;
+    for (const memory::Standing& s : *plan.memory) {
+      left += fmt::format("{}{} {}", left.empty() ? "" : ", ", memory::device_name(s.kind, s.node),
+                          memory::text_of(s.left()));
+    }
+    out += fmt::format("memory left: {}\n", left.empty() ? "none" : left);
+  }
   return printable(out);
 }
 
@@ -302,20 +191,20 @@ int run_plan(const CommandLine& line) {
   Result<std::string> text = read_file(input_name(line.claims_file));
   if (!text.ok()) return bad_input(text.error());
   agent::PlanInput input;
-  std::vector<std::string> notes;
-  Result<std::vector<kube::Claim>> claims = read_claims(*text, notes);
-  if (!claims.ok()) return bad_input(std::move(claims).error().while_doing("\"" + line.claims_file + "\""));
-  leave_out_other_nodes(loaded->node, *claims, notes);
-  for (const std::string& note : notes) complain(note);
-  input.claims = *std::move(claims);
+  Result<ClaimsFile> file = read_claims(*text);
+  if (!file.ok()) return bad_input(std::move(file).error().while_doing("\"" + line.claims_file + "\""));
+  leave_out_other_nodes(loaded->node, *file);
+  for (const std::string& note : file->notes) complain(note);
+  input.claims = std::move(file->claims);
+  input.refused = std::move(file->refused);
   if (line.free_cpus) {
     Result<CpuSet> free = CpuSet::parse(*line.free_cpus);
     if (!free.ok()) return bad_input(std::move(free).error().while_doing("flag --free"));
     input.free = *std::move(free);
   }
   if (!line.state_file.empty()) {
-    store::StateFile file(line.state_file);
-    Result<agent::State> state = agent::load_state(file);
+    store::StateFile state_file(line.state_file);
+    Result<agent::State> state = agent::load_state(state_file);
     if (!state.ok()) return bad_input(std::move(state).error().while_doing("flag --state"));
     const std::string& driver = loaded->node.config.publish.driver_name;
     if (state->node != loaded->node.name || state->driver != driver) {
@@ -324,6 +213,7 @@ int run_plan(const CommandLine& line) {
           line.state_file, state->node, state->driver, loaded->node.name, driver));
     }
     input.held = std::move(state->claims);
+    input.held_memory = std::move(state->memory);
   }
   Result<agent::Plan> plan = agent::make_plan(loaded->node, *loaded->machine, input);
   if (!plan.ok()) {
@@ -331,7 +221,7 @@ int run_plan(const CommandLine& line) {
         std::move(plan).error().while_doing(fmt::format("flag --state: \"{}\"", line.state_file)));
   }
   bool is_refused = false;
-  for (const agent::PlannedClaim& claim : plan->claims) is_refused = is_refused || !claim.cpus.ok();
+  for (const agent::PlannedClaim& claim : plan->claims) is_refused = is_refused || !claim.gets.ok();
   return print_result(plan_text(*plan, *loaded->machine, line.output), is_refused ? kRefused : kOk);
 }
 

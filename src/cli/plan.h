@@ -12,23 +12,12 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "agent/node.h"
 #include "agent/plan.h"
-#include "base/result.h"
 #include "cli/command_line.h"
-#include "kube/claim.h"
 
 namespace dracpu::cli {
-
-// The ResourceClaims, and claims of ResourceClaimTemplates, in YAML documents or Lists. One without a uid
-// gets "plan-N". `notes` names what was left out. kInvalidInput names document and fault.
-Result<std::vector<kube::Claim>> read_claims(std::string_view text, std::vector<std::string>& notes);
-
-// Claims whose devices of this driver are all of other nodes' pools; one note says how many and where.
-void leave_out_other_nodes(const agent::Node& node, std::vector<kube::Claim>& claims,
-                           std::vector<std::string>& notes);
 
 // ResourceSlices as a List. `form`: yaml or json.
 std::string devices_text(const agent::Node& node, const agent::Machine& machine, std::string_view form);

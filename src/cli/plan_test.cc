@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
+#include "cli/claims_file.h"
 #include "cli/yaml_form.h"
 #include "data/corpus.h"
 #include "data/tree.h"
@@ -43,11 +44,11 @@ class PlanTest : public ::testing::Test {
   }
   std::string plan(const std::string& text, const std::string& form = "text",
                    std::optional<CpuSet> free = {}) {
-    std::vector<std::string> notes;
-    const Result<std::vector<kube::Claim>> claims = read_claims(text, notes);
-    EXPECT_TRUE(claims.ok()) << claims.error().text;
-    return plan_text(agent::make_plan(node_, *machine_, {*claims, std::move(free), held_}).value(), *machine_,
-                     form);
+    const Result<ClaimsFile> file = read_claims(text);
+    EXPECT_TRUE(file.ok()) << file.error().text;
+    return plan_text(
+        agent::make_plan(node_, *machine_, {file->claims, file->refused, std::move(free), held_}).value(),
+        *machine_, form);
   }
 
   test::TempDir dir_;
@@ -173,12 +174,11 @@ TEST_F(PlanTest, IndividualModeTakesOneDevicePerCpu) {
 }
 
 TEST_F(PlanTest, OtherDriversClaimsAndObjectsAreLeftOut) {
-  std::vector<std::string> notes;
-  const auto claims = read_claims("kind: Pod\n---\n" + claim("a", "1"), notes);
-  ASSERT_TRUE(claims.ok());
-  EXPECT_EQ(claims->size(), 1U);
-  ASSERT_EQ(notes.size(), 1U);
-  EXPECT_THAT(notes[0], HasSubstr("Pod"));
+  const Result<ClaimsFile> file = read_claims("kind: Deployment\n---\n" + claim("a", "1"));
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->claims.size(), 1U);
+  ASSERT_EQ(file->notes.size(), 1U);
+  EXPECT_THAT(file->notes[0], HasSubstr("Deployment"));
   const std::string gpu =
       "kind: ResourceClaim\nmetadata: {name: g}\nspec: {devices: {requests: [{name: r, exactly: "
       "{deviceClassName: "
@@ -223,18 +223,16 @@ TEST_F(PlanTest, OwnConfigurationReachesAnExternalAllocation) {
 
 // As in "kubectl get resourceclaims -A".
 TEST_F(PlanTest, ClaimsOfOtherNodesAreLeftOut) {
-  std::vector<std::string> notes;
-  std::vector<kube::Claim> claims =
-      read_claims(claim("a", "2", on_device("n2", "cpudevnuma000", "2")) +
-                      claim("b", "2", on_device("n1", "cpudevnuma000", "2")) + claim("c", "1"),
-                  notes)
-          .value();
-  leave_out_other_nodes(node_, claims, notes);
-  ASSERT_EQ(claims.size(), 2U);
-  EXPECT_EQ(claims[0].name, "b");
-  EXPECT_EQ(claims[1].name, "c");
-  ASSERT_EQ(notes.size(), 1U);
-  EXPECT_THAT(notes[0], HasSubstr("1 claim of other nodes left out (\"n2\"); this plan is of node \"n1\""));
+  ClaimsFile file = read_claims(claim("a", "2", on_device("n2", "cpudevnuma000", "2")) +
+                                claim("b", "2", on_device("n1", "cpudevnuma000", "2")) + claim("c", "1"))
+                        .value();
+  leave_out_other_nodes(node_, file);
+  ASSERT_EQ(file.claims.size(), 2U);
+  EXPECT_EQ(file.claims[0].name, "b");
+  EXPECT_EQ(file.claims[1].name, "c");
+  ASSERT_EQ(file.notes.size(), 1U);
+  EXPECT_THAT(file.notes[0],
+              HasSubstr("1 claim of other nodes left out (\"n2\"); this plan is of node \"n1\""));
 }
 
 TEST_F(PlanTest, WhatNoSchedulerWouldAllocateIsRefused) {
@@ -273,45 +271,6 @@ TEST_F(PlanTest, TextForATerminalHoldsNoControlCharacters) {
       "kind: ResourceClaim\nmetadata: {name: \"a\\e[31m\"}\nspec: {devices: {requests: [{name: r, "
       "exactly: {deviceClassName: dra.cpu, count: 1}}]}}\n");
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
-}
-
-TEST(ReadClaims, BadInputNamesDocumentAndPath) {
-  struct Case {
-    const char* text;
-    const char* says;
-  };
-  for (const Case& c : std::initializer_list<Case>{
-           {"", "no ResourceClaim"},
-           {"kind: Pod\n", "no ResourceClaim"},
-           {"a: [\n", "line"},
-           {"- 1\n", "document 1"},
-           {"metadata: {}\n", "kind is missing"},
-           {"kind: ResourceClaim\n", "metadata.name"},
-           {"kind: ResourceClaim\nmetadata: {name: 3}\n", "metadata.name"},
-           {"kind: List\nitems: 3\n", "items is no list"},
-           {"kind: List\nitems:\n- kind: ResourceClaim\n  metadata: {}\n", "items[0]"},
-           {"kind: ResourceClaim\nmetadata: {name: a}\n---\nkind: ResourceClaim\nmetadata: {name: b}\nspec: "
-            "3\n",
-            "document 2"},
-           {"kind: ResourceClaim\nmetadata: {name: a, namespace: d, uid: u}\n---\nkind: "
-            "ResourceClaim\nmetadata: {name: "
-            "b, uid: u}\n",
-            "claims \"d/a\" and \"b\" have the same metadata.uid \"u\""},
-           {"apiVersion: resource.k8s.io/v1beta1\nkind: ResourceClaim\nmetadata: {name: a}\n",
-            "apiVersion \"resource.k8s.io/v1beta1\" is not read here; use resource.k8s.io/v1"},
-           {"apiVersion: 1\nkind: ResourceClaim\nmetadata: {name: a}\n", "apiVersion 1 is not read here"},
-           {"kind: ResourceClaim\nmetadata: {name: a}\nspec: {devices: {requests: [{name: r, exactly: "
-            "{capacity: "
-            "{requests: {cpu: true}}}}]}}\n",
-            "spec.devices.requests[0].exactly.capacity.requests.cpu: expected a quantity such as \"4\", "
-            "found true"},
-           {"kind: ResourceClaimTemplate\nmetadata: {name: a}\n", "spec.spec"}}) {
-    std::vector<std::string> notes;
-    const auto got = read_claims(c.text, notes);
-    ASSERT_FALSE(got.ok()) << c.text;
-    EXPECT_EQ(got.error().code, Errc::kInvalidInput);
-    EXPECT_THAT(got.error().text, HasSubstr(c.says));
-  }
 }
 
 TEST_F(PlanTest, DevicesAreTheSlicesThatWouldBePublished) {

@@ -20,6 +20,8 @@
 #include "kube/claim.h"
 #include "kube/http_client.h"
 #include "kube/slice_publisher.h"
+#include "memory/devices.h"
+#include "memory/test_amounts.h"
 
 namespace dracpu::kube {
 namespace {
@@ -96,11 +98,11 @@ class Live : public ::testing::Test {
   std::string node_uid() {
     return must(Method::kGet, "/api/v1/nodes/" + node).at("metadata").at("uid").get_string().c_str();
   }
-  json::array slices() {
+  json::array slices(const std::string& driver = "dra.cpu") {
     return must(Method::kGet,
-                "/apis/resource.k8s.io/v1/"
-                "resourceslices?fieldSelector=spec.driver%3Ddra.cpu%2Cspec.nodeName%3D" +
-                    node)
+                fmt::format("/apis/resource.k8s.io/v1/"
+                            "resourceslices?fieldSelector=spec.driver%3D{}%2Cspec.nodeName%3D{}",
+                            driver, node))
         .at("items")
         .get_array();
   }
@@ -170,6 +172,28 @@ TEST_F(Live, PublishesRepairsAndStops) {
   EXPECT_EQ(publisher->stats().api_errors, 0U) << publisher->stats().state.error;
   publisher->stop();
   EXPECT_EQ(slices().size(), 1U);
+}
+
+// One slice that the server refuses makes the whole pool useless, base memory included.
+TEST_F(Live, MemoryOfOnePageIsAccepted) {
+  using namespace memory;  // NOLINT(google-build-using-namespace): the units
+  const topology::MemoryAmounts amounts{.total_bytes = std::uint64_t{32551096} * 1024,
+                                        .hugepages = {pool(1_GiB, 1)}};
+  const Published published =
+      separate_devices(take_inventory(machine_of({{0, amounts}}), cpus_on({0}), {}).value(), {});
+  publisher = SlicePublisher::start(*admin, {"dra.memory", node, std::nullopt, {}});
+  publisher->publish(published.slices);
+  ASSERT_TRUE(synced(2)) << publisher->stats().state.error;
+  EXPECT_EQ(publisher->stats().api_errors, 0U);
+  const json::array stored = slices("dra.memory");
+  ASSERT_EQ(stored.size(), 2U);
+  const auto size_of = [&](std::size_t slice) {
+    return stored.at(slice).at("spec").at("devices").at(0).at("capacity").at("size");
+  };
+  const std::size_t big = size_of(0).at("value") == "1Gi" ? 0 : 1;
+  EXPECT_EQ(json::serialize(size_of(big).at("requestPolicy")),
+            R"({"default":"1Gi","validRange":{"min":"1Gi","max":"1Gi"}})");
+  EXPECT_EQ(size_of(1 - big).at("value"), "31502520Ki");
 }
 
 TEST_F(Live, ANewNodeGetsItsOwnSlices) {

@@ -16,6 +16,13 @@ namespace dracpu::memory {
 namespace {
 
 constexpr std::string_view kBase = "memory";
+constexpr std::string_view kHugepageClass = "dra.hugepages-";
+
+std::string in_lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
 
 std::string hugepages_name(Kind kind, char joint) {
   return fmt::format("hugepages{}{}", joint, text_of(kind.page()));
@@ -70,10 +77,24 @@ std::string variable_name(Kind kind) {
 std::optional<Kind> kind_of_variable(std::string_view name) { return kind_of(name, "hugepages_"); }
 
 std::string device_name(Kind kind, NumaNodeId node) {
-  std::string name = fmt::format("{}-numa{:03}", resource_name(kind), node.get());
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return in_lower_case(fmt::format("{}-numa{:03}", resource_name(kind), node.get()));
+}
+
+std::string class_name(Kind kind) {
+  if (!kind.is_hugepages()) return std::string(kDriverName);
+  std::string name = in_lower_case("dra." + resource_name(kind));
+  name.pop_back();  // of "2mi"
   return name;
+}
+
+std::optional<Kind> kind_of_class(std::string_view name) {
+  if (name == kDriverName) return Kind();
+  if (!name.starts_with(kHugepageClass)) return std::nullopt;
+  std::string size(name.substr(kHugepageClass.size()));
+  if (size.empty()) return std::nullopt;
+  size.back() = static_cast<char>(std::toupper(static_cast<unsigned char>(size.back())));
+  const std::optional<Kind> kind = kind_of_resource(fmt::format("hugepages-{}i", size));
+  return kind && class_name(*kind) == name ? kind : std::nullopt;
 }
 
 std::string combined_key(Kind kind) { return fmt::format("{}/{}", kDriverName, variable_name(kind)); }

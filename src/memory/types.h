@@ -7,6 +7,7 @@
 //
 //   Kubernetes resource, attribute values   hugepages-2Mi, 2Mi
 //   device name                             hugepages-2mi-numa000
+//   DeviceClass of the chart                dra.hugepages-2m
 //   environment, capacity of a CPU device   hugepages_2Mi
 //   sysfs                                   hugepages-2048kB (topology/memory.h)
 //   runtimes and cgroup files               2MB
@@ -83,6 +84,9 @@ std::string variable_name(Kind kind);
 std::optional<Kind> kind_of_variable(std::string_view name);
 // "memory-numa000", "hugepages-2mi-numa000".
 std::string device_name(Kind kind, NumaNodeId node);
+// "dra.memory", "dra.hugepages-2m".
+std::string class_name(Kind kind);
+std::optional<Kind> kind_of_class(std::string_view name);
 // "size", the capacity of a memory device; on a device that has CPUs, too: "dra.memory/hugepages_2Mi".
 inline constexpr std::string_view kSizeKey = "size";
 std::string combined_key(Kind kind);

@@ -16,15 +16,21 @@ TEST(Kinds, HaveOneSpellingEverywhere) {
     const char* resource;
     const char* variable;
     const char* device;
+    const char* device_class;
     const char* runtime;
   };
   for (const Case& c : std::initializer_list<Case>{
-           {Kind(), "memory", "memory", "memory-numa001", nullptr},
-           {kind(64_KiB), "hugepages-64Ki", "hugepages_64Ki", "hugepages-64ki-numa001", "64KB"},
-           {kind(2_MiB), "hugepages-2Mi", "hugepages_2Mi", "hugepages-2mi-numa001", "2MB"},
-           {kind(32_MiB), "hugepages-32Mi", "hugepages_32Mi", "hugepages-32mi-numa001", "32MB"},
-           {kind(1_GiB), "hugepages-1Gi", "hugepages_1Gi", "hugepages-1gi-numa001", "1GB"},
-           {kind(16_GiB), "hugepages-16Gi", "hugepages_16Gi", "hugepages-16gi-numa001", "16GB"},
+           {Kind(), "memory", "memory", "memory-numa001", "dra.memory", nullptr},
+           {kind(64_KiB), "hugepages-64Ki", "hugepages_64Ki", "hugepages-64ki-numa001", "dra.hugepages-64k",
+            "64KB"},
+           {kind(2_MiB), "hugepages-2Mi", "hugepages_2Mi", "hugepages-2mi-numa001", "dra.hugepages-2m",
+            "2MB"},
+           {kind(32_MiB), "hugepages-32Mi", "hugepages_32Mi", "hugepages-32mi-numa001", "dra.hugepages-32m",
+            "32MB"},
+           {kind(1_GiB), "hugepages-1Gi", "hugepages_1Gi", "hugepages-1gi-numa001", "dra.hugepages-1g",
+            "1GB"},
+           {kind(16_GiB), "hugepages-16Gi", "hugepages_16Gi", "hugepages-16gi-numa001", "dra.hugepages-16g",
+            "16GB"},
        }) {
     SCOPED_TRACE(c.resource);
     EXPECT_EQ(resource_name(c.kind), c.resource);
@@ -32,6 +38,8 @@ TEST(Kinds, HaveOneSpellingEverywhere) {
     EXPECT_EQ(variable_name(c.kind), c.variable);
     EXPECT_EQ(kind_of_variable(c.variable), c.kind);
     EXPECT_EQ(device_name(c.kind, NumaNodeId(1)), c.device);
+    EXPECT_EQ(class_name(c.kind), c.device_class);
+    EXPECT_EQ(kind_of_class(c.device_class), c.kind);
     if (c.runtime != nullptr) {
       EXPECT_EQ(runtime_page_size(c.kind.page()), c.runtime);
     }
@@ -50,6 +58,10 @@ TEST(Kinds, OtherSpellingsAreNone) {
     EXPECT_FALSE(kind_of_resource(name).has_value()) << name;
   }
   EXPECT_FALSE(kind_of_variable("hugepages-2Mi").has_value());
+  for (const char* name : {"", "dra.cpu", "memory", "dra.hugepages-", "dra.hugepages-2M", "dra.hugepages-2mi",
+                           "dra.hugepages-3m", "dra.hugepages-2"}) {
+    EXPECT_FALSE(kind_of_class(name).has_value()) << name;
+  }
 }
 
 TEST(Kinds, ComeInPublishedOrder) {

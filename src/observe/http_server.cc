@@ -61,6 +61,16 @@ HttpResponse not_found(const Routes& routes) {
   return text_response(404, std::move(body));
 }
 
+// The absolute form, "http://host/path?query", means the same here as the origin form (RFC 9112, 3.2.2).
+std::string_view origin_form(std::string_view target) {
+  constexpr std::string_view kScheme = "http://";
+  const bool is_absolute =
+      target.size() > kScheme.size() && beast::iequals({target.data(), kScheme.size()}, kScheme);
+  if (!is_absolute) return target;
+  const std::size_t at = target.find_first_of("/?", kScheme.size());
+  return at == std::string_view::npos ? std::string_view("/") : target.substr(at);
+}
+
 HttpResponse answer(const Routes& routes, const HttpRequest& request) {
   const auto it = routes.find(request.path);
   if (it == routes.end()) return not_found(routes);
@@ -197,7 +207,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     }
     if (ec) return;  // closed by the peer, or out of time
     const auto& message = parser_->get();
-    const std::string_view target(message.target().data(), message.target().size());
+    const std::string_view target = origin_form({message.target().data(), message.target().size()});
     head_ = message.method() == http::verb::head;
     const std::size_t mark = target.find('?');
     const bool is_put = message.method() == http::verb::put && server_.puts_.contains(target.substr(0, mark));
@@ -207,7 +217,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     if (!parser_->is_done()) return write(text_response(413, "no body is taken here\n"), false);
     HttpRequest request;
     request.method = head_ ? "HEAD" : is_put ? "PUT" : "GET";
-    request.path = target.substr(0, mark);
+    request.path = mark == 0 ? "/" : target.substr(0, mark);
     if (mark != std::string_view::npos) request.query = target.substr(mark + 1);
     const auto accept = message[http::field::accept];
     request.accept.assign(accept.data(), accept.size());

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 namespace dracpu::observe {
 
 SpanGauge::SpanGauge(Registry& registry, std::string_view name, std::string_view help)
@@ -46,7 +48,12 @@ MemoryMetrics::MemoryMetrics()
       container_rejections_total(registry_, "dra_memory_container_rejections_total",
                                  "Containers refused because of their memory claims, by reason."),
       rescans_total(registry_, "dra_memory_rescans_total",
-                    "Times that the amounts were read anew, by result.") {}
+                    "Times that the amounts were read anew, by result."),
+      accounting_drift_bytes(
+          registry_, "dra_memory_accounting_drift_bytes",
+          "Base memory that claims can have, less what the node says that pods can have.") {
+  accounting_drift_bytes.set(std::numeric_limits<double>::quiet_NaN());
+}
 
 void MemoryMetrics::append(std::string& out, TextFormat format) const {
   for (const Family* family : registry_.families()) family->append(out, format);

@@ -73,6 +73,7 @@ struct MemoryMetrics {
   Histogram prepare_claim_duration_seconds;
   CounterBy<Rejection> container_rejections_total;
   CounterBy<Rescan> rescans_total;
+  Gauge accounting_drift_bytes;  // not there before it was measured
 
   void append(std::string& out, TextFormat format) const;
   std::vector<MetricInfo> described() const;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -108,7 +109,7 @@ Gauge::Gauge(Registry& registry, std::string_view name, std::string_view help)
     : Family(registry, {name, MetricKind::kGauge, help, {}}) {}
 
 void Gauge::append_series(std::string& out, TextFormat) const {
-  append_sample(out, info().name, "", value());
+  if (!std::isnan(value())) append_sample(out, info().name, "", value());
 }
 
 Distribution::Distribution(std::span<const double> bounds) : bounds_(bounds), buckets_(bounds.size() + 1) {}

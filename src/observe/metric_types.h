@@ -126,6 +126,7 @@ class CounterBy final : public Family {
   std::array<std::atomic<std::uint64_t>, label_count<E>()> values_{};
 };
 
+// Without a sample while its value is no number.
 class Gauge final : public Family {
  public:
   Gauge(Registry& registry, std::string_view name, std::string_view help);

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/file.h"
 #include "base/strings.h"
 #include "observe/process_metrics.h"
 
@@ -264,6 +265,34 @@ TEST(ProcessMetrics, NameWithBracketsAndSpaces) {
   out.clear();
   append_process_metrics(out, TextFormat::kPrometheus, proc);
   EXPECT_THAT(out, Not(HasSubstr("process_cpu_seconds_total"))) << "what cannot be read is left out";
+}
+
+// The list of the manual, and there only where memory is on.
+TEST(MemoryMetrics, AreThoseOfTheManual) {
+  const std::string manual = read_file(DRACPU_SOURCE_DIR "/docs/user/memory.md").value();
+  std::vector<std::string> names;
+  for (const MetricInfo& info : MemoryMetrics().described()) {
+    EXPECT_THAT(manual, HasSubstr(fmt::format("`{}`", info.name)));
+    names.emplace_back(info.name.substr(std::string_view("dra_memory_").size()));
+  }
+  EXPECT_THAT(
+      names, ::testing::ElementsAre("capacity_bytes", "reserved_bytes", "allocated_bytes", "available_bytes",
+                                    "hugepages_free_bytes", "resource_claims_active", "prepare_claims_total",
+                                    "unprepare_claims_total", "prepare_claim_duration_seconds",
+                                    "container_rejections_total", "rescans_total", "accounting_drift_bytes"));
+  EXPECT_THAT(Metrics().render(TextFormat::kPrometheus), Not(HasSubstr("dra_memory")));
+}
+
+TEST(MemoryMetrics, DriftIsNotThereBeforeItWasMeasured) {
+  MemoryMetrics metrics;
+  const auto text = [&] {
+    std::string out;
+    metrics.append(out, TextFormat::kPrometheus);
+    return out;
+  };
+  EXPECT_THAT(text(), Not(HasSubstr("\ndra_memory_accounting_drift_bytes ")));
+  metrics.accounting_drift_bytes.set(-536870912);
+  EXPECT_THAT(text(), HasSubstr("\ndra_memory_accounting_drift_bytes -536870912\n"));
 }
 
 }  // namespace

@@ -66,9 +66,11 @@ void check_gates(const Kubelet& kubelet, const Target& target, Findings& out) {
   if (!stated(kubelet, kDynamic).value_or(true)) gate_off(Severity::kError, kDynamic, "it prepares no claim");
   const bool is_usual =
       kubelet.minor ? *kubelet.minor >= kConsumableOn || has_all(kubelet, "AllAlpha") : true;
-  if (target.has_grouped() && !stated(kubelet, kConsumable).value_or(is_usual)) {
+  if ((target.has_grouped() || target.has_memory()) && !stated(kubelet, kConsumable).value_or(is_usual)) {
     gate_off(Severity::kError, kConsumable,
-             "grouped devices need consumable capacity (on by default from Kubernetes 1.36)");
+             target.has_grouped()
+                 ? "grouped devices need consumable capacity (on by default from Kubernetes 1.36)"
+                 : "memory devices need consumable capacity (on by default from Kubernetes 1.36)");
   }
   const bool wants_mapping = std::any_of(target.settings.begin(), target.settings.end(),
                                          [](const Settings& s) { return s.node_allocatable_mapping; });
@@ -78,7 +80,7 @@ void check_gates(const Kubelet& kubelet, const Target& target, Findings& out) {
   }
 }
 
-void check_managers(const Kubelet& kubelet, Findings& out) {
+void check_managers(const Kubelet& kubelet, const Target& target, Findings& out) {
   const auto fix = [](std::string_view line, std::string_view state) {
     return fmt::format(
         "{} in the kubelet's configuration; then on the node: rm /var/lib/kubelet/{} && systemctl "
@@ -94,10 +96,12 @@ void check_managers(const Kubelet& kubelet, Findings& out) {
         fix("cpuManagerPolicy: none", "cpu_manager_state"), section::kKubelet);
   }
   if (!kubelet.memory_manager.empty() && kubelet.memory_manager != "None") {
-    add(out, Severity::kWarning, "memory-manager-active", kubelet.object(),
+    add(out, target.has_memory() ? Severity::kError : Severity::kWarning, "memory-manager-active",
+        kubelet.object(),
         fmt::format("the kubelet's Memory Manager is active (memoryManagerPolicy {}): it chooses NUMA nodes "
-                    "without looking at claims",
-                    kubelet.memory_manager),
+                    "without looking at claims{}",
+                    kubelet.memory_manager,
+                    target.has_memory() ? ", and containers with claims on memory are refused" : ""),
         fix("memoryManagerPolicy: None", "memory_manager_state"), section::kKubelet);
   }
 }
@@ -143,7 +147,7 @@ void check_cluster(const Facts& facts, const Target& target, Findings& out,
         "upgrade the kubelet to 1.34 or later", section::kRequirements);
   }
   for (const Kubelet& kubelet : facts.kubelets) {
-    check_managers(kubelet, out);
+    check_managers(kubelet, target, out);
     check_gates(kubelet, target, out);
   }
   for (const KubeletRefusal& refused : facts.refused_kubelets) {

@@ -35,6 +35,9 @@ std::vector<std::string> driver_names(const Given& given, const std::vector<Stat
 bool Target::has_machine() const { return has_any(settings, &Settings::is_machine); }
 bool Target::has_grouped() const { return has_any(settings, &Settings::is_grouped); }
 bool Target::has_external() const { return has_any(settings, &Settings::is_external); }
+bool Target::has_memory() const {
+  return std::any_of(settings.begin(), settings.end(), [](const Settings& s) { return s.memory; });
+}
 
 Target target_of(const Given& given, const Facts& facts) {
   Target out;
@@ -62,7 +65,7 @@ void check_config(const StatedConfig& stated, Findings& out) {
                      "grouping works with an external allocator only",
                      s.allocator),
          s.is_nested ? "cpu: {allocator: external}" : "allocator: external", std::string(section::kMachine)});
-  } else {
+  } else if (s.misplaced.empty()) {  // check_memory() speaks of those
     const Result<config::Loaded> loaded =
         config::resolve(stated.flags, {}, stated.file ? &*stated.file : nullptr);
     if (!loaded.ok()) {
@@ -107,6 +110,7 @@ Report run_rules(const Given& given, const Facts& facts) {
   check_drivers(facts, out.findings);
   check_cluster(facts, target, out.findings, out.not_checked);
   check_claims(facts, target, out.findings);
+  check_memory(given, facts, target, out.findings, out.not_checked);
   check_identity(given, facts, target, out.findings);
   if (target.settings.empty())
     out.not_checked.push_back(

@@ -40,10 +40,12 @@ struct Facts {
   std::string server_version;                            // "v1.36.2"; empty: not told
   std::optional<std::vector<std::string>> api_versions;  // of resource.k8s.io: "v1", "v1beta1"
   std::optional<std::vector<DriverSet>> drivers;         // DaemonSets of this driver and its forerunners
+  std::vector<DriverSet> memory_drivers;                 // DaemonSets of the standalone driver for memory
   std::vector<StatedConfig> configs;                     // theirs, as far as they could be read
   std::vector<ClassObject> classes;
   std::vector<ClaimObject> claims;  // templates too
   std::vector<SliceObject> slices;  // of every driver name that matters
+  std::vector<PodObject> pods;      // only where memory is on: those with claims
   std::vector<NodeObject> nodes;
   std::vector<Kubelet> kubelets;
   std::vector<KubeletRefusal> refused_kubelets;

@@ -19,6 +19,8 @@ using kube::JsonObject;
 
 // Under which the program and its image were known.
 constexpr std::array<std::string_view, 2> kNames = {"dracpu", "dra-driver-cpu"};
+// The standalone driver for memory: its program and labels, and its images.
+constexpr std::array<std::string_view, 3> kMemoryNames = {"dramemory", "dramem", "dra-driver-memory"};
 
 bool is_our_name(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
@@ -114,6 +116,17 @@ bool runs_driver(const JsonObject& container) {
          is_our_name(image_name(container.text("image")));
 }
 
+bool is_memory_name(std::string_view name) {
+  return std::find(kMemoryNames.begin(), kMemoryNames.end(), name) != kMemoryNames.end();
+}
+
+bool runs_memory_driver(const JsonObject& container) {
+  std::vector<std::string> words = container.texts("command");
+  for (std::string& word : container.texts("args")) words.push_back(std::move(word));
+  return (!words.empty() && is_memory_name(last_part(words.front()))) ||
+         is_memory_name(image_name(container.text("image")));
+}
+
 Revision read_revision(const JsonObject& metadata) {
   return {metadata.text("uid"), metadata.text("resourceVersion")};
 }
@@ -154,6 +167,7 @@ Result<ClassObject> read_class(const json::object& item) {
   ClassObject out;
   out.name = root.object("metadata").text("name");
   out.revision = read_revision(root.object("metadata"));
+  out.is_helms = root.object("metadata").object("labels").text("app.kubernetes.io/managed-by") == "Helm";
   read_expressions(spec, out.expressions);
   for (const JsonObject& entry : spec.objects("config"))
     out.opaque_drivers.push_back(entry.object("opaque").text("driver"));
@@ -171,7 +185,8 @@ Result<SliceObject> read_slice(const json::object& item) {
   out.driver = spec.text("driver");
   out.node = spec.text("nodeName");
   for (const JsonObject& device : spec.objects("devices")) {
-    const DeviceForm form = form_of(device.text("name"));
+    out.devices.push_back(device.text("name"));
+    const DeviceForm form = form_of(out.devices.back());
     out.has_individual = out.has_individual || form == DeviceForm::kIndividual;
     out.has_machine = out.has_machine || form == DeviceForm::kMachine;
     const JsonObject capacity = device.object("capacity");
@@ -227,7 +242,10 @@ Result<std::optional<DriverSet>> read_driver_set(const json::object& item) {
     is_ours = true;
     read_container(containers.front(), read_volumes(pod), out);
   }
-  if (!is_ours) return std::optional<DriverSet>();
+  if (!is_ours) {
+    out.is_memory_driver = std::any_of(containers.begin(), containers.end(), runs_memory_driver);
+    if (!out.is_memory_driver) return std::optional<DriverSet>();
+  }
   out.ns = metadata.text("namespace");
   out.name = metadata.text("name");
   out.selector = read_texts(spec.object("selector").object("matchLabels"));
@@ -256,6 +274,36 @@ std::optional<ConfigMapKey> config_map_of(const DriverSet& set, std::string_view
       return ConfigMapKey{mount.config_map, it->second};
   }
   return std::nullopt;
+}
+
+Result<PodObject> read_pod(const json::object& item) {
+  JsonErrors errors;
+  const JsonObject root(errors, &item, "");
+  const JsonObject metadata = root.object("metadata");
+  const JsonObject spec = root.object("spec");
+  PodObject out;
+  out.ns = metadata.text("namespace");
+  out.name = metadata.text("name");
+  for (const JsonObject& entry : spec.objects("resourceClaims")) {
+    if (std::string claim = entry.text("resourceClaimName"); !claim.empty())
+      out.claims.push_back(std::move(claim));
+  }
+  // Those made from templates have names that only the status knows.
+  for (const JsonObject& entry : root.object("status").objects("resourceClaimStatuses")) {
+    if (std::string claim = entry.text("resourceClaimName"); !claim.empty())
+      out.claims.push_back(std::move(claim));
+  }
+  for (const char* list : {"initContainers", "containers"}) {
+    for (const JsonObject& container : spec.objects(list)) {
+      const JsonObject limits = container.object("resources").object("limits");
+      if (!limits.present()) continue;
+      for (const auto& [name, amount] : *limits.raw()) {
+        if (std::string_view(name).starts_with("hugepages-")) out.hugepages.emplace(name);
+      }
+    }
+  }
+  if (errors.first()) return *errors.first();
+  return out;
 }
 
 Result<NodeObject> read_node(const json::object& item) {

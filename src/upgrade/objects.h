@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,7 @@ struct ClassObject {
   Revision revision;
   std::vector<std::string> expressions;
   std::vector<std::string> opaque_drivers;  // of spec.config, in order; empty text: no opaque configuration
+  bool is_helms = false;                    // of a chart's release
 
   std::string object() const { return "DeviceClass " + name; }
 };
@@ -60,6 +62,7 @@ struct SliceObject {
   bool has_shared = false;       // a device that several claims may share
   bool lost_sharing = false;     // a device with capacity that only one claim can have
   bool has_list_values = false;  // an attribute with several values
+  std::vector<std::string> devices{};
 
   std::string object() const { return "ResourceSlice " + name; }
 };
@@ -78,6 +81,7 @@ struct DriverSet {
   std::string release;                               // Helm's instance label; may be empty
   std::string max_surge;                             // as written; empty: not stated
   bool is_this_driver = false;                       // has the control socket's folder
+  bool is_memory_driver = false;                     // the standalone one for memory: another program
   bool is_standby_ready = false;                     // DRACPU_STANDBY_READY=true
   bool runs_nowhere = false;                         // the controller has seen it and wants no pod of it
   bool is_rolling = false;                           // some pods are not yet those of its template
@@ -102,6 +106,16 @@ struct ConfigMapKey {
 };
 // The ConfigMap and key behind a file in the container.
 std::optional<ConfigMapKey> config_map_of(const DriverSet& set, std::string_view path);
+
+struct PodObject {
+  std::string ns;
+  std::string name;
+  std::vector<std::string> claims;  // ResourceClaims, by name
+  std::set<std::string> hugepages;  // resources that its containers ask for, "hugepages-2Mi"
+
+  std::string object() const { return "Pod " + ns + "/" + name; }
+};
+Result<PodObject> read_pod(const boost::json::object& item);
 
 struct NodeObject {
   std::string name;

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "kube/json_reader.h"
+#include "memory/types.h"
 #include "upgrade/lists.h"
+#include "upgrade/rules.h"
 
 namespace dracpu::upgrade {
 namespace {
@@ -42,6 +44,7 @@ class Reader {
            "resource.k8s.io/v1 is not served");
       facts_.incomplete.insert({"ResourceClaim", "ResourceClaimTemplate", "DeviceClass"});
     }
+    if (wants_memory()) read_pods();
     if (options_.kubelets) read_kubelets();
     return std::move(facts_);
   }
@@ -185,11 +188,15 @@ class Reader {
     std::vector<std::optional<DriverSet>> sets;
     if (!read_list(lists_, "DaemonSet", "/apis/apps/v1/daemonsets", &read_driver_set, sets)) return;
     facts_.drivers.emplace();
-    const auto ours =
-        std::count_if(sets.begin(), sets.end(), [](const auto& set) { return set.has_value(); });
+    const auto ours = std::count_if(sets.begin(), sets.end(),
+                                    [](const auto& set) { return set && !set->is_memory_driver; });
     facts_.checked.back().detail += fmt::format(", {} of the driver", ours);
     for (std::optional<DriverSet>& set : sets) {
       if (!set) continue;
+      if (set->is_memory_driver) {
+        facts_.memory_drivers.push_back(*std::move(set));
+        continue;
+      }
       set->driver_name = read_config(*set);
       facts_.drivers->push_back(*std::move(set));
     }
@@ -247,6 +254,7 @@ class Reader {
     for (const std::string& name : options_.names) {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
+    if (wants_memory()) names.emplace_back(memory::kDriverName);
     for (const std::string& driver : names) {
       std::string selector = "spec.driver=" + driver;
       if (!options_.node.empty()) selector += ",spec.nodeName=" + options_.node;
@@ -254,6 +262,17 @@ class Reader {
                 root + "/resourceslices?fieldSelector=" + kube::url_escape(selector), &read_slice,
                 facts_.slices);
     }
+  }
+
+  // Pods and memory slices matter only then.
+  bool wants_memory() const { return options_.kubelets && target_of(given_, facts_).has_memory(); }
+
+  void read_pods() {
+    std::string selector = "status.phase!=Succeeded,status.phase!=Failed";
+    if (!options_.node.empty()) selector += ",spec.nodeName=" + options_.node;
+    read_list(lists_, "Pod", "/api/v1/pods?fieldSelector=" + kube::url_escape(selector), &read_pod,
+              facts_.pods);
+    std::erase_if(facts_.pods, [](const PodObject& pod) { return pod.claims.empty(); });
   }
 
   void read_kubelets() {

@@ -42,6 +42,7 @@ inline constexpr std::string_view kOneDriver = "one driver per node";
 inline constexpr std::string_view kSurge = "surge";
 inline constexpr std::string_view kKubelet = "kubelet managers";
 inline constexpr std::string_view kIdentity = "driver name";
+inline constexpr std::string_view kMemory = "memory";
 }  // namespace section
 
 struct Finding {

@@ -106,7 +106,7 @@ TEST(Documents, EverySectionIsAHeadingOfTheGuide) {
   for (const std::string_view title :
        {section::kRequirements, section::kConfiguration, section::kMachine, section::kIndividual,
         section::kOpaque, section::kAdminAccess, section::kGrouping, section::kValues, section::kManifest,
-        section::kOneDriver, section::kSurge, section::kKubelet, section::kIdentity}) {
+        section::kOneDriver, section::kSurge, section::kKubelet, section::kIdentity, section::kMemory}) {
     std::string anchor(title);
     std::replace(anchor.begin(), anchor.end(), ' ', '-');
     EXPECT_TRUE(anchors.contains(anchor)) << title;

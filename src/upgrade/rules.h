@@ -30,6 +30,7 @@ struct Target {
   bool has_machine() const;
   bool has_grouped() const;
   bool has_external() const;
+  bool has_memory() const;
 };
 Target target_of(const Given& given, const Facts& facts);
 
@@ -55,6 +56,11 @@ void check_cluster(const Facts& facts, const Target& target, Findings& out,
 void check_identity(const Given& given, const Facts& facts, const Target& target, Findings& out);
 // The same for one old name and the new one.
 void check_old_name(const Facts& facts, const std::string& old, const std::string& now, Findings& out);
+
+// memory-driver-active, memory-setting-misplaced, memory-class-exists, memory-old-name, memory-other-device,
+// memory-claim-shared, memory-switched-off, hugepages-counted-twice, hugepages-without-limit.
+void check_memory(const Given& given, const Facts& facts, const Target& target, Findings& out,
+                  std::vector<NotChecked>& not_checked);
 
 // chart-value-unknown, chart-value-invalid, chart-value-conflict, go-image, and of the driver's configuration
 // in the values machine-without-external, individual-mode and surge-without-standby.

@@ -3,6 +3,8 @@
 
 #include "upgrade/settings.h"
 
+#include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
@@ -11,6 +13,17 @@ namespace dracpu::upgrade {
 namespace {
 
 using config::YamlNode;
+
+// What the flat form could be thought to have: the section, and the names that were once planned for it.
+constexpr std::array<std::string_view, 9> kMemoryKeys = {"memory",
+                                                         "memoryEnabled",
+                                                         "memoryDeviceMode",
+                                                         "memoryNodes",
+                                                         "reservedMemory",
+                                                         "hugetlbEnforcement",
+                                                         "memoryLimitPolicy",
+                                                         "verifyFreeHugepages",
+                                                         "memoryRescanSeconds"};
 
 void take(const YamlNode& root, std::initializer_list<std::string_view> path, std::string& out) {
   const YamlNode* node = scalar_at(root, path);
@@ -50,11 +63,16 @@ Settings read_settings(std::string object, const YamlNode* file, const config::F
       take(*file, {"publish", "driverName"}, out.driver_name);
       take(*file, {"publish", "pcieRoots"}, out.pcie_roots);
       take(*file, {"publish", "nodeAllocatableMapping"}, out.node_allocatable_mapping);
+      take(*file, {"memory", "enabled"}, out.memory);
     } else {
       take(*file, {"cpuDeviceMode"}, out.devices);
       take(*file, {"groupBy"}, out.group_by);
       take(*file, {"allocator"}, out.allocator);
       take(*file, {"publishNodeAllocatableResourceMapping"}, out.node_allocatable_mapping);
+      for (const config::YamlKey& key : file->keys) {
+        if (std::find(kMemoryKeys.begin(), kMemoryKeys.end(), key.text) != kMemoryKeys.end())
+          out.misplaced.push_back(key.text);
+      }
     }
   }
   take(flags.cpu_device_mode, out.devices);

@@ -12,6 +12,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/load.h"
 #include "config/yaml.h"
@@ -28,6 +29,8 @@ struct Settings {
   bool is_nested = false;  // the form dracpu/v1beta1
   bool pcie_roots = false;
   bool node_allocatable_mapping = false;
+  bool memory = false;
+  std::vector<std::string> misplaced;  // memory settings in the form that has none, as written
 
   bool is_grouped() const { return devices == "grouped"; }
   bool is_machine() const { return is_grouped() && group_by == "machine"; }

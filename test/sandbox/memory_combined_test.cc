@@ -15,7 +15,6 @@
 namespace dracpu::sandbox {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 const std::vector<std::string> kCpuOnly{kDriverName};
 constexpr const char* kCombined = "{enabled: true, mode: combined, rescanSeconds: 10}";
 constexpr const char* kCpu = "dra.cpu/cpu";

@@ -14,10 +14,13 @@
 #include <vector>
 
 #include "fixture.h"
+#include "runtime_parts.h"
 
 namespace dracpu::sandbox {
 
+inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 inline const std::vector<std::string> kBoth{kDriverName, kMemoryDriver};
+inline const std::vector<std::string> kMemoryOnly{kMemoryDriver};
 
 class MemoryTest : public SandboxTest {
  protected:
@@ -75,6 +78,30 @@ class MemoryTest : public SandboxTest {
   std::filesystem::path cdi() { return node().folder() / "cdi"; }
   std::filesystem::path cdi_file(const ClaimName& claim, const std::string& kind = "memory") {
     return cdi() / fmt::format("dra.k8s.io-{}_claim-{}.json", kind, claim.uid);
+  }
+};
+
+// Memory has a driver of its own: separate mode.
+class MemoryDriver : public MemoryTest {
+ protected:
+  void up(const std::string& section = "{enabled: true}") {
+    ASSERT_NO_FATAL_FAILURE(MemoryTest::up(section, kBoth));
+  }
+  void wait_for_both() { wait_for(kBoth); }
+  void again() { MemoryTest::again(kBoth); }
+  ClaimName memory_claim(const std::string& name, const PodInfo& pod, const std::vector<MemoryWish>& wishes,
+                         std::size_t cpus = 0, const std::string& device = "cpudevnuma000") {
+    Result<ClaimName> made = node().make_memory_claim(name, pod, wishes, cpus, device);
+    EXPECT_OK(made);
+    return made.ok() ? *made : ClaimName{};
+  }
+  Pod started(const PodInfo& pod, const std::vector<ClaimName>& claims,
+              const std::vector<std::string>& drivers = kMemoryOnly) {
+    return MemoryTest::started(pod, claims, drivers);
+  }
+  std::string refusal(const PodInfo& pod, const std::vector<ClaimName>& claims,
+                      const std::vector<std::string>& drivers = kMemoryOnly) {
+    return MemoryTest::refusal(pod, claims, drivers);
   }
 };
 

@@ -16,7 +16,6 @@ namespace {
 
 using ::std::filesystem::path;
 
-const std::vector<std::string> kMemoryOnly{kMemoryDriver};
 constexpr const char* kPodMode = "{enabled: true, hugetlbEnforcement: pod}";
 
 class PodLimits : public MemoryTest {

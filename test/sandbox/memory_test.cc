@@ -23,9 +23,6 @@ namespace {
 
 using ::std::filesystem::path;
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
-const std::vector<std::string> kMemoryOnly{kMemoryDriver};
-
 std::set<std::string> names_in(const path& folder) {
   std::set<std::string> out;
   std::error_code ec;
@@ -33,29 +30,6 @@ std::set<std::string> names_in(const path& folder) {
     out.insert(entry.path().filename().string());
   return out;
 }
-
-class MemoryDriver : public MemoryTest {
- protected:
-  void up(const std::string& section = "{enabled: true}") {
-    ASSERT_NO_FATAL_FAILURE(MemoryTest::up(section, kBoth));
-  }
-  void wait_for_both() { wait_for(kBoth); }
-  void again() { MemoryTest::again(kBoth); }
-  ClaimName memory_claim(const std::string& name, const PodInfo& pod, const std::vector<MemoryWish>& wishes,
-                         std::size_t cpus = 0, const std::string& device = "cpudevnuma000") {
-    Result<ClaimName> made = node().make_memory_claim(name, pod, wishes, cpus, device);
-    EXPECT_OK(made);
-    return made.ok() ? *made : ClaimName{};
-  }
-  Pod started(const PodInfo& pod, const std::vector<ClaimName>& claims,
-              const std::vector<std::string>& drivers = kMemoryOnly) {
-    return MemoryTest::started(pod, claims, drivers);
-  }
-  std::string refusal(const PodInfo& pod, const std::vector<ClaimName>& claims,
-                      const std::vector<std::string>& drivers = kMemoryOnly) {
-    return MemoryTest::refusal(pod, claims, drivers);
-  }
-};
 
 TEST_F(MemoryDriver, PublishesAPoolOfItsOwn) {
   ASSERT_NO_FATAL_FAILURE(up("{enabled: true, reserved: \"0:memory=1Gi,hugepages-2Mi=64Mi\"}"));
@@ -82,7 +56,7 @@ TEST_F(MemoryDriver, PinsAContainerToTheNodeOfItsClaim) {
   const ClaimName claim = memory_claim(
       "both", pod, {{"memory-numa001", "512Mi"}, {"hugepages-2mi-numa001", "64Mi"}}, 2, "cpudevnuma001");
   Pod running = started(pod, {claim}, kBoth);
-  EXPECT_EQ(running.devices.size(), 3U) << "CPU, its metadata, memory";
+  EXPECT_EQ(running.devices.size(), 5U) << "CPU, memory, and the metadata of three requests";
   const ContainerView view = container(running);
   EXPECT_EQ(view.mems, "1");
   EXPECT_EQ(view.hugepage_limits, (std::map<std::string, std::uint64_t>{{"2MB", 64 * kMiB}}));
@@ -109,8 +83,16 @@ TEST_F(MemoryDriver, PinsAContainerToTheNodeOfItsClaim) {
   ASSERT_OK(node().runtime().remove(running.containers.back()));
   ASSERT_OK(node().add_container(running, "main"));
 
+  // What it got stands in a file of each request, until it is given back.
+  const path metadata = node().folder() / "kubelet/plugins/dra.memory/dra-device-metadata" /
+                        (claim.ns + "_" + claim.name) / "memory-1/metadata.json";
+  const Result<std::string> told = read_file(metadata);
+  ASSERT_OK(told);
+  EXPECT_NE(told->find(R"("dra.memory/allocatedBytes":{"int":67108864})"), std::string::npos) << *told;
+  EXPECT_NE(told->find(R"("resource.kubernetes.io/pageSize":{"string":"2Mi"})"), std::string::npos) << *told;
   ASSERT_OK(node().end_pod_of(running, {kMemoryDriver, kDriverName}));
   EXPECT_FALSE(std::filesystem::exists(cdi_file(claim)));
+  EXPECT_FALSE(std::filesystem::exists(metadata));
   EXPECT_NE(metrics().find("dra_memory_resource_claims_active 0"), std::string::npos);
 }
 

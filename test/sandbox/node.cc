@@ -103,9 +103,11 @@ Status Node::setup() {
   Result<std::unique_ptr<ApiServer>> api = ApiServer::create(options_.server);
   if (!api.ok()) return std::move(api).error();
   api_ = *std::move(api);
-  const ApiReply node = api_->store().create(
-      "/api/v1/nodes",
-      {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", json::object{{"name", options_.name}}}});
+  json::object object{
+      {"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", json::object{{"name", options_.name}}}};
+  if (!options_.allocatable_memory.empty())
+    object["status"] = {{"allocatable", {{"memory", options_.allocatable_memory}}}};
+  const ApiReply node = api_->store().create("/api/v1/nodes", object);
   if (node.status != 201) return refused("creating the node object", node);
   if (options_.api_up) {
     if (Status s = api_->start(); !s.ok()) return s;
@@ -248,18 +250,17 @@ Result<ClaimName> Node::make_claim(const std::string& name, std::size_t cpus) {
   if (!device.ok()) return std::move(device).error();
   const json::object amount{{"dra.cpu/cpu", std::to_string(cpus)}};
   return put_claim(
-      name, {request_of("cpus", kDriverName, amount)},
+      name, {{"requests", json::array{request_of("cpus", kDriverName, amount)}}},
       allocation_of(options_.name, {result_of("cpus", kDriverName, options_.name, *device, amount)}),
       new_pod(name));
 }
 
-Result<ClaimName> Node::put_claim(const std::string& name, const json::array& requests,
+Result<ClaimName> Node::put_claim(const std::string& name, const json::object& devices,
                                   const json::object& allocation, const PodInfo& pod) {
-  const ApiReply made = api_->store().create(
-      kClaims, {{"apiVersion", "resource.k8s.io/v1"},
-                {"kind", "ResourceClaim"},
-                {"metadata", json::object{{"name", name}}},
-                {"spec", json::object{{"devices", json::object{{"requests", requests}}}}}});
+  const ApiReply made = api_->store().create(kClaims, {{"apiVersion", "resource.k8s.io/v1"},
+                                                       {"kind", "ResourceClaim"},
+                                                       {"metadata", json::object{{"name", name}}},
+                                                       {"spec", json::object{{"devices", devices}}}});
   if (made.status != 201) return refused("creating the claim", made);
   json::object claim = json::parse(made.body).as_object();
   const json::array reserved{json::object{{"resource", "pods"}, {"name", pod.name}, {"uid", pod.uid}}};
@@ -286,7 +287,16 @@ Result<ClaimName> Node::make_memory_claim(const std::string& name, const PodInfo
     requests.push_back(request_of("cpus", kDriverName, amount));
     results.push_back(result_of("cpus", kDriverName, options_.name, cpu_device, amount));
   }
-  return put_claim(name, requests, allocation_of(options_.name, std::move(results)), pod);
+  return put_claim(name, {{"requests", requests}}, allocation_of(options_.name, std::move(results)), pod);
+}
+
+Result<ClaimName> Node::make_allocated_claim(const std::string& name, const PodInfo& pod,
+                                             const json::object& devices,
+                                             const std::map<std::string, MemoryWish>& by_request) {
+  json::array results;
+  for (const auto& [request, wish] : by_request)
+    results.push_back(result_of(request, kMemoryDriver, options_.name, wish.device, {{"size", wish.size}}));
+  return put_claim(name, devices, allocation_of(options_.name, std::move(results)), pod);
 }
 
 Result<ClaimName> Node::make_slot_claim(const std::string& name, const PodInfo& pod,
@@ -295,7 +305,7 @@ Result<ClaimName> Node::make_slot_claim(const std::string& name, const PodInfo& 
   json::object of_slot;
   for (const auto& [key, amount] : amounts) of_slot[key] = amount;
   return put_claim(
-      name, {request_of("slot", kDriverName, of_slot)},
+      name, {{"requests", json::array{request_of("slot", kDriverName, of_slot)}}},
       allocation_of(options_.name, {result_of("slot", kDriverName, options_.name, device, of_slot)}), pod);
 }
 

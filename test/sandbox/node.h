@@ -45,6 +45,7 @@ struct NodeOptions {
   KubeletOptions kubelet{};
   bool api_up = true;
   bool standby_ready = false;
+  std::string allocatable_memory{};  // in the node's status; empty: there is no status
   std::string memory{};  // the section of the configuration, in one line such as "{enabled: true}"
 };
 
@@ -107,6 +108,10 @@ class Node {
   // A claim of one request on a device of the CPUs: capacity to amount, which in combined mode may be memory.
   Result<ClaimName> make_slot_claim(const std::string& name, const PodInfo& pod, const std::string& device,
                                     const std::map<std::string, std::string>& amounts);
+  // A claim with this `spec.devices`, each request on a memory device.
+  Result<ClaimName> make_allocated_claim(const std::string& name, const PodInfo& pod,
+                                         const boost::json::object& devices,
+                                         const std::map<std::string, MemoryWish>& by_request);
   static PodInfo new_pod(const std::string& name);
   // A pod that exists already, its claims prepared by these drivers in this order.
   Result<Pod> start_pod_of(const PodInfo& pod, const std::vector<ClaimName>& claims,
@@ -137,7 +142,7 @@ class Node {
   Result<Child> spawn(const std::string& name) const;
   Result<std::string> pick_device(std::size_t cpus);
   Status prepare(Pod& pod, const std::string& driver);
-  Result<ClaimName> put_claim(const std::string& name, const boost::json::array& requests,
+  Result<ClaimName> put_claim(const std::string& name, const boost::json::object& devices,
                               const boost::json::object& allocation, const PodInfo& pod);
   std::filesystem::path root_dir() const { return folder_ / "kubelet"; }
   std::filesystem::path cdi_dir() const { return folder_ / "cdi"; }

@@ -126,6 +126,35 @@ def chart_templates(_):
             expect(word in done.stderr, f"{word!r} in the refusal of {sets}", done.stderr.strip()[-300:])
 
 
+_OURS = 'device.driver == "dra.memory" && '
+_HUGETLB = 'device.attributes["resource.kubernetes.io"].hugeTLB'
+
+
+def _memory_classes(*sets):
+    """Name and selector, white space made even, of each class but that of the CPUs."""
+    found = {name: o["spec"]["selectors"] for (kind, name), o in _render(*sets).items()
+             if kind == "DeviceClass" and name != "dra.cpu"}
+    return {name: [" ".join(s["cel"]["expression"].split()) for s in selectors] for name, selectors in found.items()}
+
+
+@case("chart-memory-classes")
+def chart_memory_classes(_):
+    """With memory on, and only then, the classes of memory, with the selectors that the standalone driver's claims need."""
+    def of_pages(page):
+        return [f'{_OURS}{_HUGETLB} && device.attributes["resource.kubernetes.io"].pageSize == "{page}"']
+
+    usual = {"dra.memory": [f"{_OURS}!{_HUGETLB}"], "dra.hugepages-2m": of_pages("2Mi"), "dra.hugepages-1g": of_pages("1Gi")}
+    further = {f"dra.hugepages-{name}": of_pages(page)
+               for name, page in (("64k", "64Ki"), ("32m", "32Mi"), ("512m", "512Mi"), ("16g", "16Gi"))}
+    on = NESTED + ",driverConfig.memory.enabled=true"
+    all_sizes = "hugepageClasses={64k,32m,512m,16g}"
+    for sets, wanted in (((), {}), ((NESTED,), {}), ((NESTED, all_sizes), {}), ((on,), usual), ((on, all_sizes), usual | further)):
+        got = _memory_classes(*sets)
+        expect(got == wanted, f"the memory classes with {' '.join(sets) or 'the defaults'}", got)
+    done = helm("template", "r", CHART, "--kube-version", peers.KUBERNETES, "--set", "hugepageClasses={3m}", check=False)
+    expect(done.returncode != 0 and "hugepageClasses" in done.stderr, "refusal of a size that no kernel has", done.stderr[-300:])
+
+
 def _reused_values():
     """Values kept from release 0.2.0 or 0.3.0 lack everything that came later."""
     with tempfile.TemporaryDirectory() as place:
