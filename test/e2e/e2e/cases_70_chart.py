@@ -160,7 +160,7 @@ def _reused_values():
     with tempfile.TemporaryDirectory() as place:
         old = shutil.copytree(CHART, f"{place}/chart")
         values = _yaml().safe_load((CHART / "values.yaml").read_text())
-        for later in ("updateStrategy", "standby", "podMonitor", "dashboard", "admissionPolicy"):
+        for later in ("updateStrategy", "standby", "podMonitor", "dashboard", "admissionPolicy", "hostCgroups", "hugepageClasses"):
             del values[later]
         with open(f"{old}/values.yaml", "w", encoding="utf-8") as out:
             _yaml().safe_dump(values, out)

@@ -156,12 +156,10 @@ def upgrade_from_0_3_0_traces(cluster):
         cluster.wait_seen("plain", ALL_CPUS - mine)
 
         # The container starts again with the ids that the kubelet remembers, so both files have to be there.
-        task = f"{TASKS}/{cluster.container_ids(cluster.get_pod('kept'))['c0']}"
-        guest.run(f"kill -9 $(cat {task}/init.pid)")
+        guest.run(f"kill -9 {cluster.process_of('kept')}")
         wait_for("the container to be started again", 90, lambda: _restarts(cluster, "kept") == 1)
         cluster.wait_seen("kept", mine)
-        task = f"{TASKS}/{cluster.container_ids(cluster.get_pod('kept'))['c0']}"
-        text = guest.read(f"cat /proc/$(cat {task}/init.pid)/root/{_inside('kept')}")
+        text = guest.read(f"cat /proc/{cluster.process_of('kept')}/root/{_inside('kept')}")
         expect(json.loads(text)["metadata"]["uid"] == uid, f"the metadata of claim {uid} in the container", text)
         expect(not mine & take(cluster, "later"), "other CPUs for the next claim", shown(mine))
         cluster.delete("kept", "later", claims=["kept", "later"])
@@ -169,7 +167,6 @@ def upgrade_from_0_3_0_traces(cluster):
 
 
 CDI, PLUGIN = "/var/run/cdi", "/var/lib/kubelet/plugins/dra.cpu"
-TASKS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 
 
 def _inside(claim):

@@ -308,6 +308,11 @@ class Cluster:
         rows = (pod or {}).get("status", {}).get("containerStatuses", [])
         return {r["name"]: r["containerID"].split("//")[1] for r in rows if r.get("containerID")}
 
+    def process_of(self, pod, container="c0"):
+        """The first process of a container, as the node numbers it."""
+        task = self.container_ids(self.get_pod(pod))[container]
+        return int(guest.read(f"cat /run/containerd/io.containerd.runtime.v2.task/k8s.io/{task}/init.pid"))
+
     def nri_version(self):
         """The NRI library of the runtime, as far as its version tells."""
         modules = (pathlib.Path(__file__).resolve().parent.parent / "components/containerd/go.mod").read_text()
