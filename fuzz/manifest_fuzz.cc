@@ -8,19 +8,20 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "cli/plan.h"
+#include "cli/claims_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::vector<std::string> notes;
-  const auto claims = dracpu::cli::read_claims({reinterpret_cast<const char*>(data), size}, notes);
+  const auto claims = dracpu::cli::read_claims({reinterpret_cast<const char*>(data), size});
   if (!claims.ok()) {
     if (claims.error().text.empty()) std::abort();
     return 0;
   }
-  for (const auto& claim : *claims) {
+  for (const auto& claim : claims->claims) {
     if (claim.uid.get().empty()) std::abort();
+  }
+  for (const auto& [uid, why] : claims->refused) {
+    if (why.text.empty()) std::abort();
   }
   return 0;
 }
