@@ -238,7 +238,7 @@ class Cluster:
         text = wait_for(f"pod {name} to be refused with /{pattern}/", seconds, refused)
         pod = self.get_pod(name)
         rows = pod["status"].get("containerStatuses", [])
-        expect(not all(r.get("ready") for r in rows), f"pod {name} not running", "it runs")
+        expect(not rows or not all(r.get("ready") for r in rows), f"pod {name} not running", "it runs")
         return text
 
     def delete(self, *pods, claims=(), grace=None, wait=True):
