@@ -171,6 +171,14 @@ Result<ledger::Request> request_of(const kube::Claim& claim, const kube::Allocat
         result.device, name_of(context.cpu.devices), context.cpu.devices == DeviceMode::kGrouped ? ", " : "",
         context.cpu.devices == DeviceMode::kGrouped ? name_of(context.cpu.group_by) : "");
   }
+  for (const auto& [key, amount] : result.consumed_capacity) {
+    if (context.has_memory || !memory::is_combined_key(key)) continue;
+    return make_error(
+        Errc::kUnsupported,
+        "device \"{}\" was allocated with {} of {}, which it does not carry (any more): set memory: "
+        "{{enabled: true, mode: combined}}, or delete the claim",
+        result.device, amount.to_string(), key);
+  }
   ledger::Request out{result.request, result.pool, result.device, result.share_id, 1, device->cpus};
   if (context.cpu.devices == DeviceMode::kIndividual) return out;  // one device is one CPU
   if (context.cpu.group_by == GroupBy::kMachine) {

@@ -248,7 +248,7 @@ TEST_F(ClaimRequestTest, ZeroCpusAreServedWithMemoryAlone) {
   add("cpudevnuma000", "0", "a");
   expect_refused(Errc::kInvalidInput, {"is 0; it must be positive"});
   take("dra.memory/memory", "4Gi");
-  expect_refused(Errc::kInvalidInput, {"is 0; it must be positive"});
+  expect_refused(Errc::kUnsupported, {"\"cpudevnuma000\"", "4Gi of dra.memory/memory", "mode: combined"});
   has_memory_ = true;
   add("cpudevnuma001", "2", "b");
   const auto got = get();

@@ -95,13 +95,37 @@ class PlanBooks {
   Result<memory::Claim> prepare_memory(const kube::Claim& claim) {
     if (!accounts_) return memory::Claim();
     const bool is_combined = comes_with_memory(node_.config);
+    if (is_combined && !input_.held_memory.contains(claim.uid) && has_memory_devices(claim)) {
+      return make_error(
+          Errc::kUnsupported,
+          "it has devices of {}, which in combined mode are served no more; ask {} for memory with "
+          "the CPUs",
+          memory::kDriverName, node_.config.publish.driver_name);
+    }
     const std::string_view driver =
         is_combined ? std::string_view(node_.config.publish.driver_name) : memory::kDriverName;
     Result<memory::ClaimFacts> facts = memory_facts(claim, claim.uid, driver, node_.name);
     if (!facts.ok()) return std::move(facts).error();
     const bool may_run = !facts->reserved_for.empty();
     if (!may_run) facts->reserved_for.push_back({"pods", PodUid("its")});
-    return accounts_->prepare(claim.uid, *facts, free_pages_ && !may_run ? &*free_pages_ : nullptr);
+    Result<memory::Claim> out =
+        accounts_->prepare(claim.uid, *facts, free_pages_ && !may_run ? &*free_pages_ : nullptr);
+    if (out.ok() && free_pages_ && !may_run) take_free_pages(*out);
+    return out;
+  }
+
+  static bool has_memory_devices(const kube::Claim& claim) {
+    return claim.allocation &&
+           std::any_of(claim.allocation->results.begin(), claim.allocation->results.end(),
+                       [](const kube::AllocationResult& r) { return r.driver == memory::kDriverName; });
+  }
+  // The claims of the plan run together, so what one gets is not free for the next.
+  void take_free_pages(const memory::Claim& claim) {
+    for (const memory::Grant& g : claim.grants) {
+      const auto found = free_pages_->find({g.kind, g.node});
+      if (!g.kind.is_hugepages() || found == free_pages_->end()) continue;
+      found->second -= std::min(found->second, g.bytes.count / g.kind.page().count);
+    }
   }
 
   const Node& node_;

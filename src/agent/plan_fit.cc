@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <variant>
 
 #include "base/escape.h"
@@ -129,6 +130,12 @@ void FirstFit::take_held(const ledger::Claim& claim) {
 Result<kube::Allocation> FirstFit::allocate(const kube::Claim& claim) const {
   std::vector<Match> matches = matches_of(claim);
   if (matches.empty()) return fit(claim, matches);
+  for (const Match& m : matches) {
+    if (m.values.empty()) {
+      return make_error(Errc::kNoCapacity, "matchAttribute {}: no device here has that attribute",
+                        m.constraint->match_attribute);
+    }
+  }
   ShortList failures;
   Errc code = Errc::kNoCapacity;
   for (std::size_t tries = 0; tries < kMostTries; ++tries) {
@@ -163,7 +170,14 @@ std::vector<const FirstFit::Candidate*> FirstFit::candidates_of(std::string_view
   return out;
 }
 
-// Those that can fail: over more than one device of ours.
+// Lists count, too, though their values are not tried.
+bool FirstFit::is_known_attribute(const std::string& name) const {
+  return name.empty() || std::any_of(candidates_.begin(), candidates_.end(),
+                                     [&](const Candidate& c) { return c.device->attributes.contains(name); });
+}
+
+// Those that can fail: an attribute that nobody has, and a value that is to be equal over more than one
+// device of ours.
 std::vector<FirstFit::Match> FirstFit::matches_of(const kube::Claim& claim) const {
   std::vector<Match> out;
   for (const kube::ClaimConstraint& constraint : claim.constraints) {
@@ -186,6 +200,7 @@ std::vector<FirstFit::Match> FirstFit::matches_of(const kube::Claim& claim) cons
         match.values.push_back(*value);
     }
     if (devices > 1 && !match.values.empty()) out.push_back(std::move(match));
+    if (devices > 0 && !is_known_attribute(constraint.match_attribute)) out.push_back({&constraint, {}});
   }
   return out;
 }
@@ -212,11 +227,15 @@ Result<kube::Allocation> FirstFit::fit(const kube::Claim& claim, const std::vect
     if (!is_placed && !last.ok()) return std::move(last).error();
   }
   if (out.results.empty()) {
-    return make_error(Errc::kInvalidInput,
-                      "no request with device class \"{}\"; the claim has no allocation either{}", driver_,
-                      !wants_memory  ? ""
-                      : is_combined_ ? "; memory comes with the CPUs in this configuration"
-                                     : "; memory is off in this configuration");
+    return make_error(
+        Errc::kInvalidInput, "no request with device class \"{}\"{}; the claim has no allocation either{}",
+        driver_,
+        has_memory_ ? fmt::format(" or of memory (\"{}\", …)", memory::class_name(memory::Kind())) : "",
+        wants_memory ? "; memory is off in this configuration" : "");
+  }
+  if (out.results.size() > kMostDevices) {
+    return make_error(Errc::kInvalidInput, "it takes {} devices, more than the {} that a claim can have",
+                      out.results.size(), kMostDevices);
   }
   out.config = claim.config;
   return out;
@@ -224,6 +243,12 @@ Result<kube::Allocation> FirstFit::fit(const kube::Claim& claim, const std::vect
 
 Status FirstFit::add(const DeviceRequest& request, const std::string& name, const std::vector<Match>& matches,
                      Taken& taken, kube::Allocation& out) const {
+  if (is_combined_ && memory::kind_of_class(request.device_class)) {
+    return make_error(Errc::kUnsupported,
+                      "request \"{}\": in combined mode there is no class \"{}\"; ask \"{}\" for memory with "
+                      "the CPUs",
+                      name, request.device_class, driver_);
+  }
   if (!is_ours(request.device_class)) return ok_status();
   const std::vector<const Candidate*> all = candidates_of(request.device_class);
   if (Status s = check(request, name, all); !s.ok()) return s;
@@ -236,6 +261,10 @@ Status FirstFit::add(const DeviceRequest& request, const std::string& name, cons
     });
   }
   const bool is_all = request.mode == "All";
+  if (fitting.empty() && !all.empty()) {
+    return make_error(Errc::kNoCapacity, "request \"{}\": no device of class \"{}\" has that", name,
+                      request.device_class);
+  }
   if (is_all && fitting.size() != all.size()) {
     return make_error(Errc::kNoCapacity, "request \"{}\": all {} devices are wanted, {} match", name,
                       all.size(), fitting.size());
@@ -274,23 +303,39 @@ Status FirstFit::check(const DeviceRequest& request, const std::string& name,
                       "request \"{}\": count {} is not from 1 to {}, the devices of a claim", name,
                       request.count, kMostDevices);
   }
+  if (request.admin_access)
+    return make_error(Errc::kInvalidInput, "request \"{}\": adminAccess is not served; leave it out", name);
   const bool is_cpu = request.device_class == driver_;
   const bool shares = candidates.empty() || candidates.front()->device->allow_multiple_allocations;
-  const std::string key = is_cpu ? cpu_key_ : std::string(memory::kSizeKey);
+  std::set<std::string> keys;
+  for (const Candidate* c : candidates) {
+    for (const auto& [key, total] : c->device->capacity) keys.insert(key);
+  }
   for (const auto& [asked, amount] : request.capacity) {
-    const bool is_known = candidates.empty() || (is_cpu && asked == "cpu") ||
-                          candidates.front()->device->capacity.contains(asked);
-    if (!shares || !is_known) {
-      return make_error(Errc::kNoCapacity, "request \"{}\": no device here has a capacity {}; {}", name,
-                        in_quotes(asked),
-                        shares ? fmt::format("ask for \"{}\"", key)
-                               : std::string("each device is one CPU, so ask with count"));
+    if (!shares || (!keys.contains(asked) && !candidates.empty())) {
+      std::string known;
+      for (const std::string& key : keys) known += (known.empty() ? "" : ", ") + in_quotes(key);
+      return make_error(
+          Errc::kNoCapacity, "request \"{}\": no device here has a capacity {}; {}", name, in_quotes(asked),
+          shares ? "ask for " + known : std::string("each device is one CPU, so ask with count"));
     }
-    const bool is_bytes = !candidates.empty() && candidates.front()->device->byte_ranges.contains(asked);
-    if ((!is_cpu || is_bytes) && amount.is_negative()) {
+    if (amount.is_negative()) {
       return make_error(Errc::kInvalidInput, "request \"{}\": {} is {}, less than nothing", name, asked,
                         amount.to_string());
     }
+    if (is_cpu && asked == cpu_key_ && !amount.to_int64()) {
+      return make_error(Errc::kInvalidInput,
+                        "request \"{}\": {} is {}; exclusive CPUs must be a whole number", name, asked,
+                        amount.to_string());
+    }
+  }
+  const auto cpus = request.capacity.find(cpu_key_);
+  const bool asks_for_nothing = is_cpu && cpus != request.capacity.end() &&
+                                cpus->second == kube::Quantity(0) &&
+                                !(is_combined_ && memory::asks_for_memory(request.capacity));
+  if (asks_for_nothing) {
+    return make_error(Errc::kInvalidInput, "request \"{}\": {} is 0; it must be positive{}", name, cpu_key_,
+                      is_combined_ ? ", or memory be asked for" : "");
   }
   return ok_status();
 }
@@ -300,10 +345,7 @@ std::vector<FirstFit::Amount> FirstFit::amounts_of(const Device& device, const D
   std::vector<Amount> out;
   for (const auto& [key, total] : device.capacity) {
     std::optional<kube::Quantity> asked;
-    for (const std::string& k : {key, key == cpu_key_ ? std::string("cpu") : key}) {
-      if (const auto it = request.capacity.find(k); it != request.capacity.end() && !asked)
-        asked = it->second;
-    }
+    if (const auto it = request.capacity.find(key); it != request.capacity.end()) asked = it->second;
     if (const auto range = device.byte_ranges.find(key); range != device.byte_ranges.end()) {
       const std::int64_t bytes = rounded(asked, range->second);
       out.push_back({key, bytes, kube::Quantity::of_bytes(bytes)});
@@ -330,10 +372,12 @@ Result<kube::AllocationResult> FirstFit::place(const DeviceRequest& request, con
   for (const Candidate* candidate : candidates) {
     const Device& d = *candidate->device;
     const std::vector<Amount> amounts = amounts_of(d, request);
-    const bool has_room = std::all_of(amounts.begin(), amounts.end(), [&](const Amount& a) {
-      const std::int64_t room = room_of(d, a.key, taken);
-      return a.count <= room && (room > 0 || a.count == 0);
-    });
+    const bool has_keys = std::all_of(request.capacity.begin(), request.capacity.end(),
+                                      [&](const auto& asked) { return d.capacity.contains(asked.first); });
+    const bool has_room = has_keys && std::all_of(amounts.begin(), amounts.end(), [&](const Amount& a) {
+                            const std::int64_t room = room_of(d, a.key, taken);
+                            return a.count <= room && (room > 0 || a.count == 0);
+                          });
     if (!has_room) continue;
     kube::AllocationResult out;
     out.request = name;
@@ -357,6 +401,11 @@ Result<kube::AllocationResult> FirstFit::place(const DeviceRequest& request, con
       wanted += amount.to_string() == "1" ? " CPU" : " CPUs";
     }
   }
+  if (wanted.empty() && !is_cpu && !candidates.empty()) {
+    const device::ByteRange& range =
+        candidates.front()->device->byte_ranges.at(std::string(memory::kSizeKey));
+    wanted = memory::text_of({static_cast<std::uint64_t>(range.fallback)});
+  }
   return make_error(Errc::kNoCapacity, "request \"{}\": no device has room for {}; {} left: {}", name,
                     wanted.empty() ? "it" : wanted,
                     is_combined_ ? "CPUs and memory"
@@ -371,15 +420,15 @@ std::string FirstFit::rooms_of(const std::vector<const Candidate*>& candidates, 
     const Device& d = *c->device;
     std::string rooms;
     if (c->driver == driver_) {
-      if (const std::int64_t room = room_of(d, "", taken); room > 0) rooms += fmt::format(" {}", room);
+      if (const std::int64_t room = room_of(d, "", taken); room > 0) rooms += fmt::format("{}", room);
     }
     for (const auto& [key, range] : d.byte_ranges) {
       const std::int64_t room = room_of(d, key, taken);
       if (room <= 0) continue;
-      rooms += " " + memory::text_of({static_cast<std::uint64_t>(room)});
+      rooms += (rooms.empty() ? "" : " + ") + memory::text_of({static_cast<std::uint64_t>(room)});
       if (is_combined_) rooms += " of " + key;
     }
-    if (!rooms.empty()) out.add(d.name + rooms);
+    if (!rooms.empty()) out.add(d.name + " " + rooms);
   }
   return out.or_else("none");
 }

@@ -9,7 +9,8 @@
 // Combined     Memory is a capacity of the CPUs' devices and has no class.
 // Amounts      Bytes are rounded as the device's range says: up to its minimum and then in steps.
 // Constraints  matchAttribute over requests of ours: the values are tried in published order. An attribute
-//              that no device here has as a plain value is not looked at.
+//              that is a list is not looked at; one that no device here has can never match.
+//              distinctAttribute is not looked at.
 // Errors       kNoCapacity   names request, amount and what is left where
 //              kInvalidInput what the API server or the scheduler would not let through
 // Threads      Pure. Refers to the machine's devices.
@@ -76,6 +77,7 @@ class FirstFit {
   std::string device_of(const memory::Grant& grant) const;
   bool is_ours(std::string_view device_class) const;
   std::vector<const Candidate*> candidates_of(std::string_view device_class) const;
+  bool is_known_attribute(const std::string& name) const;
   std::vector<Match> matches_of(const kube::Claim& claim) const;
   Result<kube::Allocation> fit(const kube::Claim& claim, const std::vector<Match>& matches) const;
   Status add(const kube::DeviceRequest& request, const std::string& name, const std::vector<Match>& matches,

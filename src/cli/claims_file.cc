@@ -131,7 +131,11 @@ class Reader {
       if (t.is_used) continue;
       if (Status s = status_of(add_claim(std::move(t.claim))); !s.ok()) return std::move(s).error();
     }
-    if (out_.claims.empty()) return make_error(Errc::kInvalidInput, "no ResourceClaim in it");
+    if (out_.claims.empty()) {
+      std::string notes;
+      for (const std::string& note : out_.notes) notes += "; " + note;
+      return make_error(Errc::kInvalidInput, "no ResourceClaim in it{}", notes);
+    }
     return std::move(out_);
   }
 

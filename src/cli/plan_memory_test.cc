@@ -149,13 +149,16 @@ TEST_F(PlanMemoryTest, CpusAndMemoryMatchOnANode) {
       plan(claim("a", "dra.cpu 3; dra.memory 4Gi; dra.hugepages-1g; dra.cpu 2", kOneNode)),
       HasSubstr(
           "d/a: refused (noCapacity): with resource.kubernetes.io/numaNode 0, request \"r2\": no device "
-          "has room for it; memory left: none, with resource.kubernetes.io/numaNode 1, request \"r3\": "
+          "of class \"dra.hugepages-1g\" has that, with resource.kubernetes.io/numaNode 1, request \"r3\": "
           "no device has room for 2 CPUs; CPUs left: cpudevnuma001 1\n"));
   // Of some requests alone, and of an attribute that nothing here has.
-  EXPECT_THAT(plan(fill + claim("a", "dra.cpu 2; dra.memory 4Gi; dra.cpu 1",
-                                "    constraints: [{requests: [r1, r2], matchAttribute: "
-                                "dra.net/numaNode}, {matchAttribute: example.com/x}]\n")),
+  const std::string some = "    constraints: [{requests: [r1, r2], matchAttribute: dra.net/numaNode}";
+  EXPECT_THAT(plan(fill + claim("a", "dra.cpu 2; dra.memory 4Gi; dra.cpu 1", some + "]\n")),
               HasSubstr("d/a: CPUs 0,2,4; memory 4Gi of NUMA node 1"));
+  EXPECT_THAT(
+      plan(claim("a", "dra.cpu 2; dra.memory 4Gi; dra.cpu 1", some + ", {matchAttribute: example.com/x}]\n")),
+      HasSubstr(
+          "d/a: refused (noCapacity): matchAttribute example.com/x: no device here has that attribute\n"));
 }
 
 TEST_F(PlanMemoryTest, TheExampleOfTheManualFits) {
@@ -275,8 +278,33 @@ TEST_F(PlanMemoryTest, CombinedTakesMemoryWithTheCpus) {
   EXPECT_THAT(text, HasSubstr("d/f: refused (invalid)"));
   EXPECT_THAT(text, HasSubstr("d/g: refused (invalid): request \"slot\": dra.memory/memory is -1"));
   EXPECT_THAT(text,
-              HasSubstr("d/h: refused (invalid): no request with device class \"dra.cpu\"; the claim has "
-                        "no allocation either; memory comes with the CPUs in this configuration"));
+              HasSubstr("d/h: refused (unsupported): request \"r0\": in combined mode there is no class "
+                        "\"dra.memory\"; ask \"dra.cpu\" for memory with the CPUs"));
+  // A size that only node 1 has.
+  const std::string big = "dra.cpu/cpu: 3, dra.memory/hugepages_1Gi: 1Gi";
+  EXPECT_THAT(plan(slot("a", big)),
+              HasSubstr("hugepages-1Gi 1Gi of NUMA node 1 (3 CPUs of 2 cores, NUMA node 1"));
+  EXPECT_THAT(plan(slot("a", "dra.cpu/cpu: 4") + slot("b", "dra.cpu/cpu: 2") + slot("c", big)),
+              HasSubstr("d/c: refused (noCapacity)"));
+  EXPECT_THAT(plan(slot("a", "dra.cpu/cpu: 1, dra.memory/foo: 1")),
+              HasSubstr("no device here has a capacity \"dra.memory/foo\"; ask for \"dra.cpu/cpu\", "
+                        "\"dra.memory/hugepages_1Gi\", \"dra.memory/hugepages_2Mi\", \"dra.memory/memory\""));
+  EXPECT_THAT(plan(claim("a", "dra.cpu 1; dra.memory 1Gi")), HasSubstr("d/a: refused (unsupported)"));
+  EXPECT_THAT(
+      plan(allocated("a", "memory-numa000", "1Gi")),
+      HasSubstr("d/a: refused (unsupported): it has devices of dra.memory, which in combined mode are "
+                "served no more"));
+}
+
+// What one claim of a plan gets is not free for the next.
+TEST_F(PlanMemoryTest, FreeHugepagesAreGivenOutOnce) {
+  put(0, "hugepages/hugepages-2048kB/free_hugepages", "50\n");
+  put(1, "hugepages/hugepages-2048kB/free_hugepages", "0\n");
+  load();
+  const std::string text = plan(claim("a", "dra.hugepages-2m 60Mi") + claim("b", "dra.hugepages-2m 60Mi"));
+  EXPECT_THAT(text, HasSubstr("d/a: hugepages-2Mi 60Mi of NUMA node 0"));
+  EXPECT_THAT(text, HasSubstr("d/b: refused (noCapacity)"));
+  EXPECT_THAT(text, HasSubstr("20 free"));
 }
 
 TEST_F(PlanMemoryTest, OffNothingOfItIsThere) {

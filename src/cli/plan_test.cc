@@ -254,8 +254,20 @@ TEST_F(PlanTest, WhatNoSchedulerWouldAllocateIsRefused) {
            {", allocationMode: All, count: 2", "allocationMode All takes no count, found 2"},
            {", capacity: {requests: {memory: 1Gi}}",
             "no device here has a capacity \"memory\"; ask for \"dra.cpu/cpu\""},
-           {", count: 3, capacity: {requests: {cpu: 4}}",
+           {", count: 3, capacity: {requests: {dra.cpu/cpu: 4}}",
             "device 3 of 3: request \"r\": no device has room for 4 CPUs"},
+           {", capacity: {requests: {cpu: 4}}",
+            "no device here has a capacity \"cpu\"; ask for \"dra.cpu/cpu\""},
+           {", capacity: {requests: {dra.cpu/cpu: -1}}",
+            "request \"r\": dra.cpu/cpu is -1, less than nothing"},
+           {", capacity: {requests: {dra.cpu/cpu: 1500m}}",
+            "request \"r\": dra.cpu/cpu is 1500m; exclusive CPUs"},
+           {", capacity: {requests: {dra.cpu/cpu: 0}}",
+            "request \"r\": dra.cpu/cpu is 0; it must be positive\n"},
+           {", adminAccess: true", "request \"r\": adminAccess is not served"},
+           {"}}, {name: s, exactly: {deviceClassName: dra.cpu, count: 32, capacity: {requests: {dra.cpu/cpu: "
+            "1}}",
+            "device 5 of 32: request \"s\": no device has room for 1 CPU"},
        }) {
     EXPECT_THAT(plan(request(c.fields)), HasSubstr(c.says));
   }

@@ -92,6 +92,9 @@ TEST(V1Alpha1, Refuses) {
             {"line 3, column 1", "\"groupBy\"", "line 1, column 1"}},
            {"a key twice in an unknown section", "x:\n  a: 1\n  a: 2\n", {"line 3, column 3", "\"a\""}},
            {"a second document", "groupBy: socket\n---\ngroupBy: numanode\n", {"line 2", "second document"}},
+           {"a carriage return alone",
+            "groupBy: socket # a\rreservedCPUs: \"0\"\n",
+            {"line 1, column 20", "control character"}},
            {"a control character",
             "groupBy: so\x01"
             "cket\n",

@@ -165,9 +165,13 @@ class SecondDocument final : public YAML::EventHandler {
 
 std::optional<Position> first_control_character(std::string_view text) {
   Position at;
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const auto byte = static_cast<unsigned char>(c);
     if (byte == 0x7f || (byte < 0x20 && c != '\n' && c != '\r' && c != '\t')) return at;
+    // YAML ends a line there, the reader does not: a key behind a comment would be lost.
+    const bool ends_line = i + 1 == text.size() || text[i + 1] == '\n';
+    if (c == '\r' && !ends_line) return at;
     if (c == '\n') {
       ++at.line;
       at.column = 1;
