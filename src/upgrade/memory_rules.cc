@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "memory/accounts.h"
 #include "memory/types.h"
 #include "upgrade/rules.h"
 
@@ -51,6 +52,8 @@ class MemoryCheck {
         facts_(facts),
         target_(target),
         out_(out),
+        is_combined_(std::any_of(target.settings.begin(), target.settings.end(),
+                                 [](const Settings& s) { return s.is_combined(); })),
         classes_(classes_of(facts.classes, kMemory)) {
     for (const ClaimObject& c : facts.claims) {
       if (!c.is_template) claims_.emplace(std::pair{c.claim.ns, c.claim.name}, &c);
@@ -70,7 +73,7 @@ class MemoryCheck {
 
   void check_served() {
     check_drivers();
-    if (given_.values) check_chart_classes();
+    if (given_.values && !is_combined_) check_chart_classes();
     for (const ClassObject& c : facts_.classes) {
       if (std::any_of(c.expressions.begin(), c.expressions.end(), speaks_of_old_names))
         add_old_name(c.object(), "its selectors");
@@ -156,6 +159,18 @@ class MemoryCheck {
     }
     return out;
   }
+  // Of devices of the CPUs.
+  std::vector<const kube::DeviceRequest*> combined_requests_of(const ClaimObject& object) const {
+    std::vector<const kube::DeviceRequest*> out;
+    const auto keep = [&](const kube::DeviceRequest& r) {
+      if (is_combined_ && memory::asks_for_memory(r.capacity)) out.push_back(&r);
+    };
+    for (const kube::ClaimRequest& r : object.claim.requests) {
+      if (r.exactly) keep(*r.exactly);
+      for (const kube::DeviceRequest& sub : r.first_available) keep(sub);
+    }
+    return out;
+  }
   static std::vector<std::string> devices_of(const ClaimObject& object) {
     std::vector<std::string> out;
     if (!object.claim.allocation) return out;
@@ -168,8 +183,21 @@ class MemoryCheck {
   void check_claim(const ClaimObject& object) {
     const std::vector<const kube::DeviceRequest*> requests = requests_of(object);
     const std::vector<std::string> devices = devices_of(object);
-    if (requests.empty() && devices.empty()) return;
-    check_names(object, requests);
+    if (requests.empty() && devices.empty() && combined_requests_of(object).empty()) return;
+    if (is_combined_ && (!requests.empty() || !devices.empty())) {
+      add(Severity::kError, "memory-class-not-served", object.object(),
+          devices.empty()
+              ? fmt::format("it asks for class \"{}\": in combined mode nothing is published for it",
+                            requests.front()->device_class)
+              : fmt::format("it was allocated device \"{}\": what is prepared stays, a new prepare is "
+                            "refused in combined mode",
+                            devices.front()),
+          fmt::format(
+              "ask class \"{0}\" for capacity: {{requests: {{{0}/cpu: N, {1}: AMOUNT}}}}, or keep memory: "
+              "{{mode: separate}}",
+              target_.driver_name, memory::combined_key(memory::Kind())));
+    }
+    if (!is_combined_) check_names(object, requests);
     for (const std::string& device : devices) {
       if (kind_of_device(device)) continue;
       add(Severity::kError, "memory-other-device", object.object(),
@@ -214,6 +242,11 @@ class MemoryCheck {
     };
     for (const std::string& device : devices_of(object)) keep(kind_of_device(device));
     for (const kube::DeviceRequest* r : requests_of(object)) keep(memory::kind_of_class(r->device_class));
+    for (const kube::DeviceRequest* r : combined_requests_of(object)) {
+      for (const auto& [key, amount] : r->capacity) {
+        if (memory::is_combined_key(key)) keep(memory::kind_of_variable(key.substr(key.find('/') + 1)));
+      }
+    }
     return out;
   }
 
@@ -221,6 +254,8 @@ class MemoryCheck {
   void check_pod(const PodObject& pod) {
     const bool maps = std::any_of(target_.settings.begin(), target_.settings.end(),
                                   [](const Settings& s) { return s.node_allocatable_mapping; });
+    const bool are_raised = std::any_of(target_.settings.begin(), target_.settings.end(),
+                                        [](const Settings& s) { return s.hugetlb == "pod"; });
     for (const std::string& name : pod.claims) {
       const auto found = claims_.find({pod.ns, name});
       if (found == claims_.end()) continue;
@@ -237,14 +272,15 @@ class MemoryCheck {
                           "{{nodeAllocatableMapping: false}}",
                           resource));
         }
-        if (!is_stated && !maps) {
+        if (!is_stated && !maps && !are_raised) {
           add(Severity::kError, "hugepages-without-limit", pod.object(),
               fmt::format(
                   "claim \"{}\" has {}, and no container has a limit of it: the kubelet gives the pod "
                   "none, and mmap fails with ENOMEM",
                   object.claim.name, resource),
               fmt::format(
-                  "resources: {{limits: {{{}: the claim's amount}}}} in the container, beside the claim",
+                  "resources: {{limits: {{{}: the claim's amount}}}} in the container, beside the claim, or "
+                  "memory: {{hugetlbEnforcement: pod}}",
                   resource));
         }
       }
@@ -255,6 +291,7 @@ class MemoryCheck {
   const Facts& facts_;
   const Target& target_;
   Findings& out_;
+  const bool is_combined_;
   std::set<std::string> classes_;
   std::map<std::pair<std::string, std::string>, const ClaimObject*> claims_;  // by namespace and name
 };

@@ -304,5 +304,47 @@ TEST(MemoryReader, AsksForPodsAndMemorySlicesOnlyWhereMemoryIsOn) {
   }
 }
 
+TEST(MemoryRules, CombinedMode) {
+  const std::string combined = std::string(kHead) + "memory: {enabled: true, mode: combined}\n";
+  const auto slot = [](const std::string& capacity) {
+    return claim_of(request("dra.cpu", R"(,"capacity":{"requests":{"dra.cpu/cpu":"2",)" + capacity + "}}"));
+  };
+  const auto claim = [](ClaimObject object) { return [object](Facts& f) { f.claims = {object}; }; };
+  const auto with_pod = [&](std::set<std::string> limits) {
+    return [=](Facts& f) {
+      f.claims = {slot(R"("dra.memory/hugepages_2Mi":"64Mi")")};
+      f.pods = {pod_with(limits)};
+    };
+  };
+  run_cases({
+      {"memory with the CPUs", combined, claim(used_by(slot(R"("dra.memory/memory":"1Gi")"), 1)), {}},
+      {"the same for two pods",
+       combined,
+       claim(used_by(slot(R"("dra.memory/memory":"1Gi")"), 2)),
+       {"error memory-claim-shared"}},
+      {"CPUs alone for two pods", combined, claim(used_by(claim_of(request("dra.cpu")), 2)), {}},
+      {"a class that is not there",
+       combined,
+       claim(claim_of(request("dra.hugepages-2m"))),
+       {"error memory-class-not-served"},
+       "class \"dra.hugepages-2m\""},
+      {"a device from before",
+       combined,
+       claim(used_by(claim_of(request("dra.hugepages-2m"), on_device("hugepages-2mi-numa000")), 1)),
+       {"error memory-class-not-served"},
+       "what is prepared stays"},
+      {"hugepages without a limit",
+       combined,
+       with_pod({}),
+       {"error hugepages-without-limit"},
+       "hugepages-2Mi"},
+      {"with a limit", combined, with_pod({"hugepages-2Mi"}), {}},
+      {"the driver raises it",
+       std::string(kHead) + "memory: {enabled: true, mode: combined, hugetlbEnforcement: pod}\n",
+       with_pod({}),
+       {}},
+  });
+}
+
 }  // namespace
 }  // namespace dracpu::upgrade

@@ -58,7 +58,8 @@ void check_identity(const Given& given, const Facts& facts, const Target& target
 void check_old_name(const Facts& facts, const std::string& old, const std::string& now, Findings& out);
 
 // memory-driver-active, memory-setting-misplaced, memory-class-exists, memory-old-name, memory-other-device,
-// memory-claim-shared, memory-switched-off, hugepages-counted-twice, hugepages-without-limit.
+// memory-class-not-served, memory-claim-shared, memory-switched-off, hugepages-counted-twice,
+// hugepages-without-limit.
 void check_memory(const Given& given, const Facts& facts, const Target& target, Findings& out,
                   std::vector<NotChecked>& not_checked);
 

@@ -64,6 +64,8 @@ Settings read_settings(std::string object, const YamlNode* file, const config::F
       take(*file, {"publish", "pcieRoots"}, out.pcie_roots);
       take(*file, {"publish", "nodeAllocatableMapping"}, out.node_allocatable_mapping);
       take(*file, {"memory", "enabled"}, out.memory);
+      take(*file, {"memory", "mode"}, out.memory_mode);
+      take(*file, {"memory", "hugetlbEnforcement"}, out.hugetlb);
     } else {
       take(*file, {"cpuDeviceMode"}, out.devices);
       take(*file, {"groupBy"}, out.group_by);

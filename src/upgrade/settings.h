@@ -30,10 +30,13 @@ struct Settings {
   bool pcie_roots = false;
   bool node_allocatable_mapping = false;
   bool memory = false;
+  std::string memory_mode = "separate";
+  std::string hugetlb = "container";   // who limits hugepages
   std::vector<std::string> misplaced;  // memory settings in the form that has none, as written
 
   bool is_grouped() const { return devices == "grouped"; }
   bool is_machine() const { return is_grouped() && group_by == "machine"; }
+  bool is_combined() const { return memory && memory_mode == "combined"; }
   bool is_external() const { return allocator == "external"; }
 };
 

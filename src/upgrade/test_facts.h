@@ -20,7 +20,7 @@
 namespace dracpu::upgrade {
 
 // Every finding there is: the rules' tests produce no other, and the manual lists these.
-inline constexpr std::array<std::string_view, 34> kAllIds = {"admin-access",
+inline constexpr std::array<std::string_view, 35> kAllIds = {"admin-access",
                                                              "chart-value-conflict",
                                                              "chart-value-invalid",
                                                              "chart-value-unknown",
@@ -39,6 +39,7 @@ inline constexpr std::array<std::string_view, 34> kAllIds = {"admin-access",
                                                              "machine-without-external",
                                                              "memory-claim-shared",
                                                              "memory-class-exists",
+                                                             "memory-class-not-served",
                                                              "memory-driver-active",
                                                              "memory-manager-active",
                                                              "memory-old-name",
