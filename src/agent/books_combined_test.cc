@@ -15,7 +15,6 @@ namespace dracpu::agent {
 namespace {
 
 using config::MemoryMode;
-using memory::Bytes;
 using memory::Kind;
 
 constexpr std::uint64_t kMi = std::uint64_t{1} << 20U;

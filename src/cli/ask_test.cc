@@ -25,7 +25,7 @@ class ConfigTest : public ::testing::Test {
     std::string err;
   };
   std::string file(const std::string& name, const std::string& text) const {
-    const std::string path = (dir_.path() / name).string();
+    std::string path = (dir_.path() / name).string();
     std::ofstream(path) << text;
     return path;
   }

@@ -162,7 +162,8 @@ std::string plan_text(const agent::Plan& plan, const agent::Machine& machine, st
       out += fmt::format("{}: nothing of this driver\n", full_name(claim));
       continue;
     }
-    if (!claim.gets->cpus.empty()) by = shape_of(machine.topology, claim.gets->cpus) + "; " + by;
+    if (!claim.gets->cpus.empty())
+      by = fmt::format("{}; {}", shape_of(machine.topology, claim.gets->cpus), by);
     out += fmt::format("{}: {} ({})\n", full_name(claim), what, by);
   }
   out += fmt::format("shared pool: {}\n", plan.shared.empty() ? "none" : plan.shared.to_string());
